@@ -12,12 +12,15 @@ from typing import Annotated, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from qmgr_config.access_rule import RULES_MAX, AccessRule
 from qmgr_config.address import parse_address
+from qmgr_config.certificate_rule import CERTIFICATES_MAX, CertificateRule
 from qmgr_config.check import checked_name, checked_path
 from qmgr_config.link import LinkConfig as LinkConfig
 from qmgr_config.link import LoginConfig as LoginConfig
@@ -111,6 +114,12 @@ class AuthConfig(Section):
 
     users_max: Annotated[int, count(1, 1_000_000)] = 10_000
     """The maximum number of users."""
+
+    access: Annotated[tuple[AccessRule, ...], Field(max_length=RULES_MAX)] = ()
+    """The rules that decide how a connection may log in. Without any, default rules are used."""
+
+    certificates: Annotated[tuple[CertificateRule, ...], Field(max_length=CERTIFICATES_MAX)] = ()
+    """The users of clients' certificates. The first entry that fits a certificate decides."""
 
 
 class StoreConfig(Section):

@@ -44,8 +44,12 @@ class Credentials:
         """
         return read_file(self.password_file) if self.password_file else self.password
 
-    def login(self) -> "ClientLogin":
+    def login(self, server_hash: bytes = b"") -> "ClientLogin":
         """Returns a new login with a new nonce, for one connection.
+
+        Args:
+            server_hash: The hash of the queue manager's certificate (tls-server-end-point of
+                RFC 5929), or b"" if the connection is not encrypted.
 
         Raises:
             ValueError: See :func:`read_file`. The user or the password has characters that are not
@@ -55,7 +59,8 @@ class Credentials:
         from qmgr_protocol.scram import ClientLogin, ScramFailed
 
         try:
-            return ClientLogin(self.user, self.read(), secrets.token_urlsafe(NONCE_BYTES))
+            nonce = secrets.token_urlsafe(NONCE_BYTES)
+            return ClientLogin(self.user, self.read(), nonce, server_hash)
         except ScramFailed as error:
             raise ValueError(f"cannot log in as {self.user}: {error}") from None
 

@@ -351,6 +351,34 @@ class AccessDecision(TypedDict):
     by: str  # the grant, or the role of administrators; empty if the right is lacking
 
 
+AccessRule = TypedDict(
+    "AccessRule",
+    {
+        "rule": int,  # position, from 1
+        "from": list[str],
+        "users": list[str],
+        "tls": str,
+        "methods": list[str],
+        "covered_by": int,  # earlier rule that fits all connections of this one, or 0
+    },
+)
+
+
+class RulesListed(TypedDict):
+    """The rules for logins, in their order."""
+
+    rules: list[AccessRule]
+    default: bool  # whether the configuration has no rules, so that the default rules are used
+
+
+class AccessVerdict(TypedDict):
+    """The decision of the rules about a login."""
+
+    allowed: bool
+    rule: int  # rule that decides, or 0 if no rule fits
+    why: str
+
+
 class AccessExplained(TypedDict):
     """Whether a user may send a request."""
 

@@ -78,11 +78,16 @@ class ErrorCode(Coded):
         "Give a user and its password: see docs/security.md.")
     LOGIN_FAILED = (
         116, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
-        "The user does not exist, is disabled, or has another password.",
-        "Check the user and its password. An administrator can set a new one.")
+        "The user does not exist, is disabled, has another password, or is refused here.",
+        "Check the user and its password. The daemon's log has the reason. An administrator can "
+        "test the rules: qmctl access test.")
     LOGINS_DELAYED = (
         117, _LATER, "", "Too many logins as this user failed at this address.",
         "Wait, and log in with the right password. Logins from other addresses are not delayed.")
+    LOGIN_REFUSED = (
+        118, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
+        "No rule of the queue manager allows this kind of login on this connection.",
+        "Use TLS or another kind of login. An administrator can show the rules: qmctl access show.")
     TLS_REQUIRED = (
         120, _NEVER, "",
         "The port requires TLS, and the peer does not use it.",

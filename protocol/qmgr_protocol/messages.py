@@ -1119,6 +1119,30 @@ class AccessExplain(NamedTuple):
     values: Attributes = {}
 
 
+@query(76, Need(Right.ADMIN), is_long=False)
+class AccessRules(NamedTuple):
+    """Lists the rules for logins, in their order. OK value: {rules, default}."""
+
+    request_id: Id
+
+
+@query(77, Need(Right.ADMIN), is_long=False)
+class AccessTest(NamedTuple):
+    """Finds the rule that decides about a login. OK value: {allowed, rule, why}.
+
+    address: The address of the client, or unix.
+    user: The user; empty for a connection without a user.
+    method: The method of the rules, such as scram-sha-256.
+    tls: "none", "required" for a connection with TLS, or "certificate" for one with a certificate.
+    """
+
+    request_id: Id
+    address: Text
+    user: Text
+    method: Text
+    tls: Text = "none"
+
+
 # -- groups
 
 
@@ -1420,6 +1444,8 @@ RequestWithId: TypeAlias = (
     | GrantCreate
     | GrantDelete
     | AccessExplain
+    | AccessRules
+    | AccessTest
     | GroupNew
     | GroupList
     | GroupShow

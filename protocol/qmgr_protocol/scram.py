@@ -7,6 +7,12 @@
                                      ◀─ Welcome.auth_data   proof that the server has the verifier
 
 The password never leaves the client. A server without the verifier cannot make the last proof.
+
+Over TLS, both ends use SCRAM-SHA-256-PLUS: the proofs contain the hash of the server's certificate
+(tls-server-end-point, RFC 5929). So a proxy in the middle, which has another certificate, cannot
+pass the login on, even if the client trusts that certificate. The proof also covers the choice of
+the mechanism, so a proxy cannot remove the binding.
+
 Nonces come from the caller: they must be random, at least 128 bits, printable and without commas.
 """
 
@@ -18,7 +24,11 @@ from scramp.core import ScramClient, ScramMechanism
 from qmgr_protocol.verifier import ITERATIONS, ITERATIONS_MAX, MECHANISM, Verifier
 
 METHOD = "scram-sha-256"  # value of Hello.auth_method
+PLUS_METHOD = "scram-sha-256-plus"  # the same, bound to the certificate of the server
+_BINDING = "tls-server-end-point"
+_PLUS = f"{MECHANISM}-PLUS"
 _MECHANISM = ScramMechanism(MECHANISM)
+_MECHANISMS = {METHOD: _MECHANISM, PLUS_METHOD: ScramMechanism(_PLUS)}
 
 
 class ScramFailed(Exception):
@@ -47,17 +57,34 @@ def make_verifier(password: str, salt: bytes, iterations: int = ITERATIONS) -> V
 class ServerLogin:
     """The server's end of one login."""
 
-    def __init__(self, verifier_of: Callable[[str], Verifier], nonce: str) -> None:
+    def __init__(
+        self,
+        verifier_of: Callable[[str], Verifier],
+        nonce: str,
+        server_hash: bytes = b"",
+        method: str = METHOD,
+    ) -> None:
         """Begins a login.
 
         Args:
             verifier_of: A function that returns the verifier of a user. It must also return one
                 for a user that does not exist, with a salt that is always the same.
             nonce: The server's nonce.
+            server_hash: The hash of the server's certificate, or b"" without TLS. With a hash, the
+                server refuses the flag "y" (the client believes that the server cannot bind),
+                because a proxy must have removed the binding.
+            method: METHOD or PLUS_METHOD, as the hello names it.
+
+        Raises:
+            ScramFailed: The method needs a certificate, and there is no hash of one.
         """
         self.user = ""
         self._verifier_of = verifier_of
-        self._server = _MECHANISM.make_server(self._found, s_nonce=nonce)
+        if method == PLUS_METHOD and not server_hash:
+            raise ScramFailed(f"{method} needs TLS, and this connection does not use it")
+        self._server = _MECHANISMS[method].make_server(
+            self._found, (_BINDING, server_hash) if server_hash else None, nonce
+        )
 
     def _found(self, user: str) -> Verifier:
         self.user = user
@@ -91,16 +118,39 @@ class ServerLogin:
 class ClientLogin:
     """The client's end of one login."""
 
-    def __init__(self, user: str, password: str, nonce: str) -> None:
+    def __init__(self, user: str, password: str, nonce: str, server_hash: bytes = b"") -> None:
         """Begins a login.
+
+        Args:
+            user: The user.
+            password: The password.
+            nonce: The client's nonce.
+            server_hash: The hash of the server's certificate, or b"" without TLS. With a hash, the
+                login is bound to the certificate.
 
         Raises:
             ScramFailed: The user or the password is empty, or has characters that are not allowed.
         """
         if not password:
             raise ScramFailed("the password is empty")
+        self._values = user, password, nonce
+        self.bind(server_hash)
+
+    def bind(self, server_hash: bytes) -> None:
+        """Binds the login to the certificate with this hash, unless it is b"".
+
+        Call this method before :meth:`first`.
+
+        Raises:
+            ScramFailed: As the constructor.
+        """
+        user, password, nonce = self._values
+        self.method = PLUS_METHOD if server_hash else METHOD  # for the hello
+        mechanism, binding = MECHANISM, None
+        if server_hash:
+            mechanism, binding = _PLUS, (_BINDING, server_hash)
         try:
-            self._client = ScramClient([MECHANISM], user, password, c_nonce=nonce)
+            self._client = ScramClient([mechanism], user, password, binding, nonce)
         except ScramException as error:
             raise ScramFailed(str(error)) from error
 

@@ -16,14 +16,14 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgr_protocol.scram import ClientLogin
-from qmgrd.core.access.login import Login, Logins, Origin
+from qmgrd.core.access.login import Login, Logins
+from qmgrd.core.access.origin import Origin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
 from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
-from qmgrd.core.peer import Peer
+from qmgrd.core.peer import OwnLogin, Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
 from qmgrd.net.dialler import TLS, dial
@@ -31,6 +31,7 @@ from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
+from qmgrd.net.rule_log import log_unreachable
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.tls_service import TlsService
@@ -90,7 +91,8 @@ class Daemon:
         # Sessions that are not read until the turns have caught up.
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
-        self._logins = Logins(lambda: self._turns.broker.users, self._turns.boot.secret)
+        secret = self._turns.boot.secret
+        self._logins = Logins(lambda: self._turns.broker.users, secret, config.auth)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
@@ -177,6 +179,7 @@ class Daemon:
             boot=self._turns.boot.number,
             name=self.config.queue_manager.name,
         )
+        log_unreachable(self._logins.rules)
         self._notifier.ready(
             f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
             self.config.limits.liveness_ms,  # longer than any acceptable write of the store to disk
@@ -280,7 +283,7 @@ class Daemon:
                 self._snapshots.take(effect)
 
     def _make_peer(
-        self, session: SocketSession, dial: Dial | None = None, own_login: ClientLogin | None = None
+        self, session: SocketSession, dial: Dial | None = None, own_login: OwnLogin | None = None
     ) -> Peer:
         self._connections += 1
         return Peer(
@@ -325,12 +328,8 @@ class Daemon:
 
     def session_failed(self, session: SocketSession, error: Exception) -> None:
         """Closes a connection after an internal error, and refuses its peer for a while."""
-        log.error(
-            "internal error on a connection",
-            peer=session.peer.peer_name,
-            address=session.address,
-            exc_info=error,
-        )
+        peer, address = session.peer.peer_name, session.address
+        log.error("internal error on a connection", peer=peer, address=address, exc_info=error)
         self._quarantine(session)
         why = "internal error of the queue manager on this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
-from qmgrd.core.access.login import Login, Logins, Origin
+from qmgrd.core.access.login import Login, Logins
+from qmgrd.core.access.origin import Origin
 from qmgrd.core.context.context import Dial, Outcome, TakeSnapshot
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows

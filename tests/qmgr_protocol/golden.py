@@ -239,6 +239,8 @@ MESSAGES: dict[str, m.Message] = {
     "AccessExplain": m.AccessExplain(
         30, "orders", "QueueMove", {"queue": "ORDERS", "target": "OLD_ORDERS"}
     ),
+    "AccessRules": m.AccessRules(30),
+    "AccessTest": m.AccessTest(30, "10.1.2.3", "orders", "scram-sha-256", "required"),
     "TemplateSet": m.TemplateSet(11, "APP.*", {"retry_factor": 1.5}),
     "TemplateDelete": m.TemplateDelete(11, "APP.*"),
     "TemplateList": m.TemplateList(11),

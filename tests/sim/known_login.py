@@ -23,7 +23,7 @@ class KnownLogin(Login):
         user = self._node.turns.broker.users.users.get(identity.user)
         return user.owner if user is not None else identity.user
 
-    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
+    def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
         users = self._node.turns.broker.users.users
         if hello.role == "queue-manager" and hello.name in users:
             bound = users[hello.name]

@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from qmgr_tools.access import show as access_show
+from qmgr_tools.access import verdict as access_verdict
 from qmgr_tools.auth import explain as auth_explain
 from qmgr_tools.cli import completion, exit_code, help_text, standard_streams, stderr
 from qmgr_tools.cli.command import Command, group, shared_options
@@ -183,6 +185,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             ls=grant.ls,
             delete=grant.delete,
         ),
+        "access": group("Rules for logins", show=access_show.show, test=access_verdict.verdict),
         "auth": group("Authorization of requests", explain=auth_explain.explain),
         "tls": group("Certificates for TLS", init=tls_init.init, show=tls_show.show),
     },

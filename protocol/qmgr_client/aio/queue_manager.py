@@ -17,7 +17,9 @@ from qmgr_client.client_name import checked, client_name
 from qmgr_client.credentials import credentials
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.login import NewLogin
 from qmgr_client.tls import tls_options
+from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.tls import TlsOptions
 
@@ -58,7 +60,7 @@ def connect(
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
             the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
-            there either, the client does not log in.
+            there either, the client logs in by the certificate that it shows, or not at all.
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
@@ -79,6 +81,10 @@ def connect(
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
     found = credentials(user, password, password_file)
     where = addresses.parse(address)
+    options = tls_options(where, tls)
+    new_login: NewLogin | None = found.login if found is not None else None
+    if new_login is None and options is not None and options.certificate_file:
+        new_login = lambda server_hash: CertificateLogin()  # noqa: E731
     return QueueManager(
         where,
         ClientCore(
@@ -86,13 +92,13 @@ def connect(
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
-            new_login=found.login if found is not None else None,
+            new_login=new_login,
         ),
         ConnectTimes(
             in_ms_or_none("wait_ms", wait_ms),
             in_ms_or_none("give_up_ms", give_up_ms) if reconnect else 0,
         ),
-        tls_options(where, tls),
+        options,
     )
 
 

@@ -24,7 +24,7 @@ from qmgr_client.sansio.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
-from qmgr_protocol.tls import TlsFailed, TlsOptions, explained
+from qmgr_protocol.tls import TlsFailed, TlsOptions, end_point, explained
 
 # The default low-water mark of uvloop is 16 bytes, which would pause writing too often.
 WRITE_HIGH_BYTES = 1024 * 1024
@@ -53,6 +53,13 @@ class Wire(asyncio.Protocol):
                 return
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._session.connected(self)
+
+    @property
+    def server_hash(self) -> bytes:
+        """The hash of the queue manager's certificate, which binds a login, or b"" without TLS."""
+        assert self.transport is not None, "the connection is open"
+        channel = self.transport.get_extra_info("ssl_object")
+        return b"" if channel is None else end_point(channel.getpeercert(binary_form=True))
 
     def data_received(self, data: bytes) -> None:
         """Passes data to the session."""
@@ -290,7 +297,7 @@ class Session:
         self._wire = wire
         self.over = self._loop.create_future()
         if self.core.failed is None:
-            self.core.connected(self.now_ms())
+            self.core.connected(self.now_ms(), wire.server_hash)
             self._write()
 
     def distrusted(self, reason: str) -> None:

@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qmgr_client.aio.asker import Asker
-from qmgr_client.rows import AccessExplained, RoleRow, SubjectRow, UserChanged, UserRow
+from qmgr_client.rows import (
+    AccessExplained,
+    AccessVerdict,
+    RoleRow,
+    RulesListed,
+    SubjectRow,
+    UserChanged,
+    UserRow,
+)
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -219,6 +227,28 @@ class UsersAdmin(Asker):
         return await self._row(
             AccessExplained, m.AccessExplain, user, operation, dict(values or {})
         )
+
+    async def access_rules(self) -> RulesListed:
+        """Returns the rules for logins, in their order."""
+        return await self._row(RulesListed, m.AccessRules)
+
+    async def access_test(
+        self, address: str, user: str, method: str = "scram-sha-256", *, tls: str = "none"
+    ) -> AccessVerdict:
+        """Returns the decision of the rules about a login.
+
+        Args:
+            address: The address of the client, or ``"unix"``.
+            user: The user, or ``""`` for a connection without a user.
+            method: A method of the rules: ``scram-sha-256``, ``scram-sha-256-plus``,
+                ``certificate``, ``token`` or ``open``.
+            tls: ``"none"``, ``"required"`` for a connection with TLS, or ``"certificate"`` for a
+                connection with a certificate of the client.
+
+        Raises:
+            RequestError: VALUE_INVALID.
+        """
+        return await self._row(AccessVerdict, m.AccessTest, address, user, method, tls)
 
 
 def _verifier(password: str) -> str:

@@ -8,7 +8,15 @@ from typing import Any
 
 from qmgr_client.aio import admin as aio_admin
 from qmgr_client.blocking.bridge import Bridge
-from qmgr_client.rows import AccessExplained, RoleRow, SubjectRow, UserChanged, UserRow
+from qmgr_client.rows import (
+    AccessExplained,
+    AccessVerdict,
+    RoleRow,
+    RulesListed,
+    SubjectRow,
+    UserChanged,
+    UserRow,
+)
 
 
 class UsersAdmin(Bridge[aio_admin.Admin]):
@@ -214,3 +222,25 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             RequestError: USER_UNKNOWN, or VALUE_INVALID if the request does not exist.
         """
         return self._call(self._aio.access_explain(user, operation, values))
+
+    def access_rules(self) -> RulesListed:
+        """Returns the rules for logins, in their order."""
+        return self._call(self._aio.access_rules())
+
+    def access_test(
+        self, address: str, user: str, method: str = "scram-sha-256", *, tls: str = "none"
+    ) -> AccessVerdict:
+        """Returns the decision of the rules about a login.
+
+        Args:
+            address: The address of the client, or ``"unix"``.
+            user: The user, or ``""`` for a connection without a user.
+            method: A method of the rules: ``scram-sha-256``, ``scram-sha-256-plus``,
+                ``certificate``, ``token`` or ``open``.
+            tls: ``"none"``, ``"required"`` for a connection with TLS, or ``"certificate"`` for a
+                connection with a certificate of the client.
+
+        Raises:
+            RequestError: VALUE_INVALID.
+        """
+        return self._call(self._aio.access_test(address, user, method, tls=tls))

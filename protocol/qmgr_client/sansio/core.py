@@ -70,8 +70,8 @@ class ClientCore:
                 use the same *producer_id* by mistake.
             coalesce: Whether puts that are pending at the same time are sent in one frame.
             frame_max_bytes: The size of the longest frame that the client accepts.
-            new_login: A function that returns a new login for each connection, or None if the
-                client does not log in. If it raises ValueError, the client ends with that text.
+            new_login: See :data:`NewLogin`. None if the client does not log in. If it raises
+                ValueError, the client ends with that text.
         """
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
         self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # defaults until a Welcome arrives
@@ -324,13 +324,13 @@ class ClientCore:
 
     # The connection
 
-    def connected(self, now_ms: int) -> None:
-        """Starts on a new connection."""
+    def connected(self, now_ms: int, server_hash: bytes = b"") -> None:
+        """Starts on a new connection. Without TLS, the *server_hash* of its certificate is b""."""
         assert self._connection is None, "connection_lost was not called for the last connection"
         if self.failed is not None:
             raise self.failed
         try:
-            hello = self._proof.begin(self._hello)
+            hello = self._proof.begin(self._hello, server_hash)
         except ValueError as error:
             self.end(ConnectionEnded(ErrorCode.LOGIN_FAILED, str(error)))
             return

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 
 if TYPE_CHECKING:
     from qmgr_protocol.scram import ClientLogin
 
-METHOD = "scram-sha-256"  # Importing it from scram.py would load a large library.
-NewLogin: TypeAlias = Callable[[], "ClientLogin"]
+# A function that returns a new login for one connection. Its argument is the hash of the queue
+# manager's certificate (tls-server-end-point of RFC 5929), or b"" if the connection has no TLS.
+NewLogin: TypeAlias = Callable[[bytes], "ClientLogin | CertificateLogin"]
 
 
 def hello_of(name: str, software: str, frame_max_bytes: int) -> m.Hello:
@@ -36,18 +38,22 @@ class ClientProof:
 
     def __init__(self, new_login: NewLogin | None) -> None:
         self._new_login = new_login
-        self._login: ClientLogin | None = None  # login on the present connection
+        self._login: ClientLogin | CertificateLogin | None = None  # login on the present connection
 
-    def begin(self, hello: m.Hello) -> m.Hello:
+    def begin(self, hello: m.Hello, server_hash: bytes) -> m.Hello:
         """Begins a new login. Returns *hello* with its first message.
+
+        Args:
+            hello: The hello of a client that does not log in.
+            server_hash: The hash of the queue manager's certificate, or b"" without TLS.
 
         Raises:
             ValueError: The login cannot begin, for example because the password is missing.
         """
         if self._new_login is None:
             return hello
-        self._login = self._new_login()
-        return hello._replace(auth_method=METHOD, auth_data=self._login.first())
+        self._login = login = self._new_login(server_hash)
+        return hello._replace(auth_method=login.method, auth_data=login.first())
 
     def answer(self, challenge: m.AuthChallenge) -> m.AuthAnswer:
         """Returns the proof of the client.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
-from qmgr_protocol import scram
+from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import (
     CreditExceeded,
@@ -20,7 +20,8 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Tls, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Welcomed
+from qmgrd.core.access.origin import Tls
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 Event: TypeAlias = "Callable[[Broker], None]"
+OwnLogin: TypeAlias = ClientLogin | CertificateLogin
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
@@ -69,7 +71,7 @@ class Peer:
         admit: Admit = lambda hello: None,
         admit_user: AdmitUser = lambda user: None,
         login: Login | None = None,
-        own_login: ClientLogin | None = None,
+        own_login: OwnLogin | None = None,
     ) -> None:
         """Creates the peer of a new connection.
 
@@ -119,10 +121,17 @@ class Peer:
         """Whether the handshake is finished."""
         return self._connection.state is State.OPEN
 
+    @property
+    def refusal(self) -> str:
+        """The reason of a refused login, for operators only, or ""."""
+        return self._login.reason if self._login is not None else ""
+
     def secured(self, tls: Tls) -> None:
         """Gives the login the facts that TLS proved about the connection, before the hello."""
         if self._login is not None:
             self._login.secured(tls)
+        elif self._own_login is not None:
+            self._own_login.bind(tls.server_hash)
 
     def hello(self) -> bytes:
         """Returns the first bytes that a link sends."""
@@ -140,7 +149,7 @@ class Peer:
             own.frame_max_bytes,
         )
         if login is not None:
-            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
+            hello = hello._replace(auth_method=login.method, auth_data=login.first())
         return self._connection.send(hello)
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
@@ -203,7 +212,12 @@ class Peer:
             return self._leave(refusal)
         if self._login is None:
             return self._welcome_peer(hello, Welcomed(OWNER))
-        return self._decide(hello, self._login.begin(hello, now_ms))
+        login, tokens = self._login, self._tokens
+
+        def session_of(user: str) -> bytes:
+            return tokens.session_id(hello.session, login.owner(Identity(user, "")))
+
+        return self._decide(hello, login.begin(hello, now_ms, session_of))
 
     def _authenticate(self, answer: m.AuthAnswer, now_ms: int) -> bytes:
         hello, login = self._connection.hello, self._login
@@ -219,7 +233,7 @@ class Peer:
             raise LoginFailed("the peer asks for a login, and this link has none")
         try:
             answer = self._own_login.answer(challenge.data)
-        except ScramFailed as error:
+        except ValueError as error:
             raise LoginFailed(f"the peer's challenge is invalid: {error}") from error
         return self._connection.send(m.AuthAnswer(answer))
 

@@ -9,6 +9,7 @@ connections, so an operator can always connect.
 """
 
 from collections import Counter, OrderedDict
+from typing import Any
 
 from qmgr_config.model import UNIX_PLACES, ListenConfig
 from qmgr_protocol import messages as m
@@ -124,6 +125,8 @@ class ConnectionLimits:
             _count_down(self._open, origin)
         goaway = session.peer.goaway
         if goaway is not None and goaway.code not in _ORDERLY:
+            reason = session.peer.refusal  # which the peer does not receive
+            facts: dict[str, Any] = {"reason": reason} if reason else {}
             self.log.write(
                 "warning",
                 "connection closed",
@@ -131,6 +134,7 @@ class ConnectionLimits:
                 peer=session.peer.peer_name,
                 why=why,
                 address=session.address,
+                **facts,
             )
 
     def tick(self, now_ms: int) -> None:

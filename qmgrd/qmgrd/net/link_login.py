@@ -3,7 +3,9 @@
 from secrets import token_urlsafe
 
 from qmgr_config.link import LinkConfig, LoginConfig
+from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.scram import ClientLogin, ScramFailed
+from qmgrd.core.peer import OwnLogin
 
 NONCE_BYTES = 18
 
@@ -23,8 +25,8 @@ def login_of(config: LinkConfig, link: str) -> LoginConfig | None:
     return found
 
 
-def link_login(config: LoginConfig | None) -> ClientLogin | None:
-    """Returns a new login for one connection, or None if the link has no user and no password.
+def link_login(config: LoginConfig | None) -> OwnLogin | None:
+    """Returns a new login for one connection, or None if the link does not log in.
 
     Args:
         logins: The configured logins.
@@ -36,6 +38,8 @@ def link_login(config: LoginConfig | None) -> ClientLogin | None:
         ValueError: The password file cannot be read, or the password is not valid. Or the link has
             no login, but needs one.
     """
+    if config is not None and config.use_certificate:
+        return CertificateLogin()
     if config is None or config.password_file is None:
         return None
     path = config.password_file

@@ -4,7 +4,7 @@ import ssl
 from typing import Any
 
 from qmgr_protocol.tls import end_point, fingerprint
-from qmgrd.core.access.login import Tls
+from qmgrd.core.access.origin import Tls
 from qmgrd.net.tls_files import ServerContext
 
 # The short names of RFC 4514, section 3. Other attributes keep their long names.

@@ -111,6 +111,16 @@ async def test_explanation_names_the_grant(tmp_path: Path) -> None:
         assert (await admin.access_explain("alice", "QueueMove", values))["allowed"] is True
 
 
+async def test_rules_for_logins_are_shown_and_tested(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        admin = manager.admin
+        rules = check(await admin.access_rules(), admin.access_rules)
+        assert (rules["default"], len(rules["rules"])) == (True, 2)
+        found = check(await admin.access_test("10.1.2.3", "app"), admin.access_test)
+        assert found == {"allowed": False, "rule": 0, "why": "no rule fits"}
+        assert (await admin.access_test("10.1.2.3", "app", tls="required"))["rule"] == 2
+
+
 @pytest.mark.parametrize("names", ["monitor", ""])
 async def test_text_is_no_list_of_roles_or_rights(tmp_path: Path, names: str) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:

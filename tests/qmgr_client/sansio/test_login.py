@@ -1,6 +1,5 @@
 """The login of a client, and queue managers that cannot prove who they are."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -27,15 +26,17 @@ WELCOME = m.Welcome(1, "QM1", b"s" * 16, 1)
 REFUSALS = {ErrorCode.LOGIN_FAILED, ErrorCode.STATE_VIOLATION}
 
 
+def new_login(server_hash: bytes) -> ClientLogin:
+    return ClientLogin("app", "secret", "nonce1", server_hash)
+
+
 class Dialled:
     """A client that logs in, and the far end, which may send anything."""
 
-    def __init__(self, new_login: Callable[[], ClientLogin] | None = None) -> None:
-        self.core = ClientCore(
-            "app", PRODUCER, new_login=new_login or (lambda: ClientLogin("app", "secret", "nonce1"))
-        )
+    def __init__(self, server_hash: bytes = b"") -> None:
+        self.core = ClientCore("app", PRODUCER, new_login=new_login)
         self.core.put("Q", b"record")
-        self.core.connected(0)
+        self.core.connected(0, server_hash)
         self._far = Connection(Side.LISTENER)
         self.hello = self.hear()[0]
 
@@ -63,6 +64,17 @@ class Dialled:
 
 def server(verifier: Verifier = VERIFIER) -> ServerLogin:
     return ServerLogin(lambda user: verifier, "nonceOfTheServer")
+
+
+def test_login_over_tls_is_bound_to_the_certificate() -> None:
+    dialled = Dialled(b"hash of the certificate")
+    far = ServerLogin(
+        lambda user: VERIFIER, "nonceOfTheServer", b"hash of the certificate", scram.PLUS_METHOD
+    )
+    assert dialled.hello.auth_method == scram.PLUS_METHOD
+    (answer,) = dialled.say(m.AuthChallenge(far.challenge(dialled.hello.auth_data)))
+    dialled.say(WELCOME._replace(auth_data=far.finish(answer.data)))
+    assert dialled.core.is_open
 
 
 def test_client_logs_in_and_checks_the_proof_of_the_queue_manager() -> None:
@@ -154,7 +166,7 @@ def test_own_hello_is_no_challenge() -> None:
 
 def test_each_connection_has_a_new_login() -> None:
     nonces = iter(("nonce1", "nonce2"))
-    core = ClientCore("app", PRODUCER, new_login=lambda: ClientLogin("app", "x", next(nonces)))
+    core = ClientCore("app", PRODUCER, new_login=lambda _: ClientLogin("app", "x", next(nonces)))
     hellos = set()
     for _ in range(2):
         core.connected(0)
@@ -166,7 +178,7 @@ def test_each_connection_has_a_new_login() -> None:
 
 
 def test_password_that_cannot_be_read_ends_the_client() -> None:
-    def unreadable() -> ClientLogin:
+    def unreadable(server_hash: bytes) -> ClientLogin:
         raise ValueError("cannot read the password file /p")
 
     core = ClientCore("app", PRODUCER, new_login=unreadable)

@@ -14,7 +14,8 @@ from qmgr_protocol.scram import ClientLogin
 from qmgr_tools.cli import remedy
 from qmgrd.core.access import rights, user_limits
 from qmgrd.core.access.access import Access
-from qmgrd.core.access.login import Login, Logins, Origin
+from qmgrd.core.access.login import Login, Logins
+from qmgrd.core.access.origin import Origin
 from qmgrd.core.access.rights import Needed
 from qmgrd.core.access.user import GRANTS_MAX
 from qmgrd.core.broker import Broker

@@ -88,7 +88,7 @@ class Admitted(Login):
     def owner(self, identity: Identity) -> str:
         return self._owner
 
-    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
+    def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
         return Welcomed(self.identity)
 
 

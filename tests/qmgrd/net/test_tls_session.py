@@ -225,6 +225,38 @@ async def test_link_over_tls_carries_messages_and_names_what_it_refuses(
             await asyncio.sleep(0.01)
 
 
+async def test_link_logs_in_with_its_certificate(tmp_path: Path, files: Certificates) -> None:
+    files.issue("ewr", "ewr.example.org")
+    rules = {"certificates": [{"match": "dns:ewr.example.org", "user": "EWR"}]}
+    links = {"logins": [{"manager": "QM1", "use_certificate": True}], "redial_min_ms": 10}
+    nyc_tls = files.section(client_ca=files.ca)
+    async with (
+        running(tmp_path / "nyc", listen=LISTEN | {"unix": ""}, tls=nyc_tls, auth=rules) as nyc,
+        connect(nyc.daemon.addresses[2]) as there,
+    ):
+        await there.admin.user_create("root", "secret", roles=["administrator"])
+        await there.admin.user_create("EWR", roles=["peer"], queue_manager="EWR")
+        await there.admin.link_allow("EWR")
+        await there.admin.queue_create("Q")
+        async with (
+            running(
+                tmp_path / "ewr",
+                queue_manager={"name": "EWR", "data_dir": tmp_path / "ewr"},
+                listen=LISTEN,
+                tls=files.section("ewr"),
+                link=links,
+            ) as ewr,
+            connect(ewr.daemon.addresses[0]) as here,
+        ):
+            await here.admin.link_create("QM1", [nyc.daemon.addresses[1]])
+            await here.admin.queue_create("Q@QM1")
+            await here.put("Q@QM1", b"apples")
+            message = await there.get("Q", wait_ms=20_000)
+            assert message is not None
+            assert message.body == b"apples"
+            await there.ack(message)
+
+
 def test_options_for_an_address_without_tls_are_a_mistake(files: Certificates) -> None:
     with pytest.raises(ValueError, match=r"does not use TLS: write tls:127\.0\.0\.1:7470"):
         connect("127.0.0.1:7470", tls=TlsOptions())

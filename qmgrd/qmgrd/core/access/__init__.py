@@ -8,6 +8,9 @@
 * ``bindings``: the users that are bound to queue managers
 * ``access``: the rights of one user, decided once for each object
 * ``rights``: decides about the objects that names reach
+* ``origin``: the other end of a connection, before its login
+* ``rule``: the ordered rules that decide how a connection may log in
+* ``certificate``: the user of a client's certificate
 * ``login``: the login of one connection
 * ``login_delays``: delays after failed logins
 """

@@ -1,42 +1,39 @@
 """The login of one connection: decides who is at its other end, before anything else is read.
 
 unix socket, the daemon's user or root     administrator, without a password
-no user exists, unix socket or loopback    anybody: may do everything
-SCRAM-SHA-256                              the user who proves the password
+none, while no user exists                 anybody: may do everything
+scram-sha-256                              the user who proves the password
+scram-sha-256-plus                         the same, bound to the TLS certificate of the daemon
+external                                   the user of the client's TLS certificate
 everything else                            refused
+
+The rules (rule.py) decide which of these a connection may use. They cannot refuse the first one.
+
+A refusal shows neither which users exist, nor which rule decided: if any user may log in by SCRAM
+from here, each user is challenged, and fails at the end in the same words. The log of the daemon
+has the reason.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeAlias
 
+from qmgr_config.model import AuthConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol import scram, verifier
+from qmgr_protocol.certificate_login import EXTERNAL
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.scram import ScramFailed, ServerLogin
 from qmgr_protocol.verifier import Verifier
-from qmgrd.core.access.login_delays import LoginDelays
+from qmgrd.core.access import rule
+from qmgrd.core.access.certificate import Certificates
+from qmgrd.core.access.login_delays import LoginDelays, source_of
+from qmgrd.core.access.origin import Origin, Tls
+from qmgrd.core.access.rule import Rules
 from qmgrd.core.access.user import User
 
+_SCRAM = (scram.METHOD, scram.PLUS_METHOD)
 NO_METHOD = "none"
-
-
-class Tls(NamedTuple):
-    """The facts that TLS proves about the other end of a connection."""
-
-    server_hash: bytes  # tls-server-end-point of our own certificate (RFC 5929), or b""
-    subject: str = ""  # subject of the other end's verified certificate (RFC 4514)
-    names: tuple[str, ...] = ()  # its SANs: "dns:HOST", "uri:URI", "email:ADDRESS", "ip:ADDRESS"
-    fingerprint: str = ""  # SHA-256 of that certificate in hexadecimal digits
-
-
-class Origin(NamedTuple):
-    """The other end of a connection, as the operating system reports it."""
-
-    address: str  # host without the port, or "unix"
-    is_trusted: bool = True  # whether anybody may use this address while no user exists
-    is_owner: bool = False  # whether a process of the daemon's user or root opened a unix socket
-    tls: Tls | None = None  # None without TLS
+_DEFAULTS = AuthConfig()
 
 
 class Identity(NamedTuple):
@@ -72,21 +69,27 @@ class KnownUsers(Protocol):
 class Logins:
     """The logins of all connections of a queue manager."""
 
-    def __init__(self, users: Callable[[], KnownUsers], secret: bytes) -> None:
+    def __init__(
+        self, users: Callable[[], KnownUsers], secret: bytes, config: AuthConfig = _DEFAULTS
+    ) -> None:
         """Starts without failed logins.
 
         Args:
             users: A function that returns the users.
             secret: The secret of the store, from which the salts of unknown users are made.
+            config: The rules, and the users of certificates.
         """
         self.users = users
         self.secret = secret
+        self.rules = Rules(config.access)
+        self.certificates = Certificates(config.certificates)
         self.delays = LoginDelays()
 
 
 class Login:
     """The login of one connection. It ends with its first Welcomed or Goaway."""
 
+    reason = ""  # reason of a refusal, for operators only
     address = ""  # the host at the other end, or "unix"
     claimed = ""  # the user that the other end claims to be, or "" if it claims none
 
@@ -95,6 +98,8 @@ class Login:
         self._logins = logins
         self._origin = origin
         self._nonce = nonce
+        self._method = ""
+        self._source = ""  # source of the login for delays
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
 
@@ -107,36 +112,85 @@ class Login:
         user = self._logins.users().users.get(identity.user)
         return user.owner if user is not None else identity.user
 
-    def begin(self, hello: m.Hello, now_ms: int) -> Decision:
-        """Decides on a connection that sent *hello*."""
-        if hello.auth_method == scram.METHOD:
-            return self._challenge(hello.auth_data, now_ms)
+    def begin(
+        self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes] = lambda user: b""
+    ) -> Decision:
+        """Decides on a connection that sent *hello*.
+
+        Args:
+            hello: The hello.
+            now_ms: The time.
+            session_of: A function that returns the session of a user that the hello proves, or b"".
+        """
+        if hello.auth_method in _SCRAM:
+            return self._challenge(hello, now_ms, session_of)
+        if hello.auth_method == EXTERNAL:
+            return self._certified()
         if hello.auth_method != NO_METHOD:
-            return m.Goaway(
-                ErrorCode.LOGIN_REQUIRED,
-                f"the method {hello.auth_method[:40]!r} is not supported; use {scram.METHOD}",
-            )
+            methods = ", ".join((*_SCRAM, EXTERNAL))
+            why = f"the method {hello.auth_method[:40]!r} is not supported; use one of {methods}"
+            return m.Goaway(ErrorCode.LOGIN_REQUIRED, why)
         if self._origin.is_owner:
             return Welcomed(OWNER)
-        if self._logins.users().is_open and self._origin.is_trusted:
+        if self._logins.users().is_open and self._may("", rule.OPEN):
             return Welcomed(OPEN)
         return m.Goaway(ErrorCode.LOGIN_REQUIRED, "log in with a user and a password")
 
-    def _challenge(self, first: bytes, now_ms: int) -> Decision:
-        server = ServerLogin(self._verifier_of, self._nonce)
+    def _may(self, user: str, method: str) -> bool:
+        """Returns whether the rules allow *method*. Otherwise records the reason."""
+        verdict = self._logins.rules.verdict(self._origin, user, method)
+        if not verdict.is_allowed:
+            self.reason = verdict.why
+        return verdict.is_allowed
+
+    def _may_log_in(self, user: str) -> bool:
+        """Returns whether the rules allow *user* to log in by the method of this login."""
+        bound = self._logins.rules.verdict(self._origin, user, self._method)
+        if bound.is_allowed or self._method == rule.SCRAM:
+            self.reason = "" if bound.is_allowed else bound.why
+            return bound.is_allowed
+        return self._may(user, rule.SCRAM)  # which also allows logins that are bound
+
+    def _certified(self) -> Decision:
+        name = self._logins.certificates.user_of(self._origin.tls)
+        user = self._logins.users().users.get(name)
+        if not name:
+            self.reason = "no entry of auth.certificates leads from the certificate to one user"
+        elif self._may(name, rule.CERTIFICATE):
+            if user is not None and user.is_enabled:
+                return Welcomed(Identity(name, EXTERNAL))
+            self.reason = f"the user {name} of the certificate does not exist or is disabled"
+        if self._logins.users().is_open and self._may("", rule.OPEN):
+            return Welcomed(OPEN)  # Before the first user, a client needs no certificate.
+        why = "the certificate of this connection does not belong to a user that may log in here"
+        return m.Goaway(ErrorCode.LOGIN_FAILED, why)
+
+    def _challenge(
+        self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes]
+    ) -> Decision:
+        rules, origin, method = self._logins.rules, self._origin, hello.auth_method
+        if not (rules.may_use(origin, method) or rules.may_use(origin, rule.SCRAM)):
+            self.reason = f"no rule allows {method} here"
+            why = "this queue manager does not accept passwords on this connection"
+            if origin.tls is None:
+                why += ": use TLS"
+            return m.Goaway(ErrorCode.LOGIN_REFUSED, why)
+        server_hash = origin.tls.server_hash if origin.tls is not None else b""
         try:
-            challenge = server.challenge(first)
+            server = ServerLogin(self._verifier_of, self._nonce, server_hash, method)
+            challenge = server.challenge(hello.auth_data)
         except ScramFailed as error:
             return m.Goaway(ErrorCode.FIELD_INVALID, f"Hello.auth_data: {error}")
+        self._source = source_of(origin.address, session_of(server.user))
         self.claimed = server.user
         delayed = self._delayed(server.user, now_ms)
         if delayed is not None:
             return delayed
-        self._server = server
+        self._server, self._method = server, method
         return m.AuthChallenge(challenge)
 
     def _delayed(self, name: str, now_ms: int) -> m.Goaway | None:
-        wait_ms = self._logins.delays.wait_ms(self._origin.address, name, now_ms)
+        wait_ms = self._logins.delays.wait_ms(self._source, name, now_ms)
         if not wait_ms:
             return None
         why = f"too many logins as {name[:80]} failed at {self._origin.address}"
@@ -155,19 +209,25 @@ class Login:
         """Decides on a connection that answered the challenge."""
         server = self._server
         assert server is not None, "the protocol allows an answer only after a challenge"
-        name, address, delays = server.user, self._origin.address, self._logins.delays
+        name, source, delays = server.user, self._source, self._logins.delays
         used, proof = self._verifier, b""
         # Other logins may have failed since the challenge. Without this check, a stranger could
         # collect challenges and then try as many passwords at once.
         delayed = self._delayed(name, now_ms)
         if delayed is not None:
             return delayed
-        with suppress(ScramFailed):
+        try:
             proof = server.finish(answer.data)
+        except ScramFailed as error:
+            self.reason = str(error)
         # The user may have been disabled, or its password changed, since the challenge.
-        if not proof or self._verifier_of(name) != used:
-            delays.failed(address, name, now_ms)
-            why = f"the user {name[:80]} does not exist, is disabled, or has another password"
+        is_current = self._verifier_of(name) == used
+        if not proof or not is_current or not self._may_log_in(name):
+            delays.failed(source, name, now_ms)
+            why = (
+                f"the user {name[:80]} does not exist, is disabled, has another password, or may "
+                "not log in from here"
+            )
             return m.Goaway(ErrorCode.LOGIN_FAILED, why)
-        delays.succeeded(address, name)
-        return Welcomed(Identity(name, scram.METHOD, used), proof)
+        delays.succeeded(source, name)
+        return Welcomed(Identity(name, self._method, used), proof)

@@ -1,16 +1,35 @@
-"""Delays logins after failures, so that passwords cannot be guessed quickly.
+"""Slows logins down after failures, so that passwords cannot be guessed quickly.
 
-Failures count for one user at one address: who guesses a user's password cannot lock out the user
-at other addresses. Unknown users count as well, so delays do not show which users exist.
+Failures count for one user at one source. After some failures, a delay begins. It doubles with each
+further failure, up to one minute. During a delay, no login of this user from this source is
+checked, not even with the right password: otherwise the delay would slow no guesses down. After the
+delay, the right password is accepted as usual, and forgets the failures.
+
+The source is the session that the client proves with its hello, or else its address. Only a client
+that once logged in as the user can prove a session. So these logins are never delayed by a stranger
+who guesses the password of the same user:
+
+* logins from other addresses
+* logins of clients that reconnect, also from the address of the stranger (a NAT, or loopback)
+* logins of other users
+
+A stranger can delay only a *new* client of the same user at the same address. Nothing in its login
+distinguishes this client from the stranger before its password is checked.
+
+Unknown users count as well, so delays do not show which users exist. An attacker with many
+addresses can only replace the oldest counts, because their number is limited. Addresses of one /64
+network of IPv6 are one source, because one host may use all of them.
 """
 
 from collections import OrderedDict
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 FREE_FAILURES = 5  # failures before the first delay
 DELAY_MIN_MS, DELAY_MAX_MS = 1_000, 60_000  # The delay doubles with each further failure.
 FORGET_MS = 15 * 60_000
 TRACKED_MAX = 10_000
+_NETWORK_BITS = 64  # bits of an IPv6 address that its host cannot choose
 
 
 class _Failures(NamedTuple):
@@ -27,18 +46,18 @@ class LoginDelays:
     def __init__(self) -> None:
         self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
 
-    def wait_ms(self, address: str, user: str, now_ms: int) -> int:
-        """Returns the time until *user* may log in at *address*, or 0 if it may do so now."""
-        found = self._failures.get((address, user))
+    def wait_ms(self, source: str, user: str, now_ms: int) -> int:
+        """Returns the time until *user* may log in from *source*, or 0 if it may do so now."""
+        found = self._failures.get((source, user))
         if found is None or found.failures < FREE_FAILURES:
             return 0
         doublings = min(found.failures - FREE_FAILURES, 16)
         delay_ms = min(DELAY_MIN_MS << doublings, DELAY_MAX_MS)
         return max(found.last_ms + delay_ms - now_ms, 0)
 
-    def failed(self, address: str, user: str, now_ms: int) -> None:
+    def failed(self, source: str, user: str, now_ms: int) -> None:
         """Counts a failed login. Failures that are old, or too many, are forgotten."""
-        key = address, user
+        key = source, user
         before = self._failures.pop(key, None)
         while self._failures:
             _, oldest = next(iter(self._failures.items()))
@@ -49,6 +68,27 @@ class LoginDelays:
             before = None
         self._failures[key] = _Failures(before.failures + 1 if before else 1, now_ms)
 
-    def succeeded(self, address: str, user: str) -> None:
-        """Forgets the failures of *user* at *address*."""
-        self._failures.pop((address, user), None)
+    def succeeded(self, source: str, user: str) -> None:
+        """Forgets the failures of *user* at *source*."""
+        self._failures.pop((source, user), None)
+
+
+def source_of(address: str, session_id: bytes) -> str:
+    """Returns the source of a login from *address*.
+
+    Args:
+        address: The address of the client, or "unix".
+        session_id: The session of the user that the client proves, or b"".
+    """
+    if session_id:
+        return f"session {session_id.hex()}"
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    host_bits = 128 - _NETWORK_BITS
+    return str(IPv6Address(int(found) >> host_bits << host_bits))

@@ -96,7 +96,9 @@ class Users:
         if not identity.user:
             return identity != OPEN or self.is_open
         user = self.users.get(identity.user)
-        return user is not None and user.is_enabled and user.verifier == identity.verifier
+        if user is None or not user.is_enabled:
+            return False
+        return identity.verifier is None or user.verifier == identity.verifier
 
     def of_owner(self, owner: str) -> Access:
         """Returns the access of *owner*, which has no rights if the user was deleted since."""

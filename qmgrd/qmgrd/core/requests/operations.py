@@ -9,6 +9,7 @@ from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
+from qmgrd.core.requests.logins import LoginAdmin
 from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
@@ -57,6 +58,7 @@ def _rows(parts: Services) -> Iterator[_Row]:
             parts.guard,
         )
     )
+    yield from _of_logins(LoginAdmin(parts.context))
 
 
 def _of_messages(parts: Services) -> Iterator[_Row]:
@@ -166,3 +168,8 @@ def _of_users(admin: UserAdmin) -> Iterator[_Row]:
     yield row(m.GrantCreate, admin.grant_create)
     yield row(m.GrantDelete, admin.grant_delete)
     yield row(m.AccessExplain, admin.access_explain)
+
+
+def _of_logins(admin: LoginAdmin) -> Iterator[_Row]:
+    yield row(m.AccessRules, admin.access_rules)
+    yield row(m.AccessTest, admin.access_test)

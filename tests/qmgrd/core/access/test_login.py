@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_config.model import LimitsConfig
+from qmgr_config.model import AuthConfig, LimitsConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol import scram
+from qmgr_protocol.certificate_login import EXTERNAL
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, StateViolation
 from qmgr_protocol.frame import encode
@@ -17,8 +18,9 @@ from qmgr_protocol.layout import to_array
 from qmgr_protocol.scram import ClientLogin, make_verifier
 from qmgr_protocol.states import Side
 from qmgr_protocol.verifier import Verifier
-from qmgrd.core.access.login import OPEN, OWNER, Identity, Login, Logins, Origin
+from qmgrd.core.access.login import OPEN, OWNER, Identity, Login, Logins, Welcomed
 from qmgrd.core.access.login_delays import DELAY_MIN_MS, FREE_FAILURES
+from qmgrd.core.access.origin import Origin, Tls
 from qmgrd.core.access.user import User
 from qmgrd.core.intake import Intake
 from qmgrd.core.peer import Peer, goodbye
@@ -30,7 +32,9 @@ VERIFIER = make_verifier(PASSWORD, bytes(16))
 NONCE, SERVER_NONCE = "clientNonce0123456789", "serverNonce0123456789"
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
 HELLO = m.Hello(m.MAGIC, 1, 1, "client", "orders")
-REMOTE, LOCAL, HERE = Origin("10.0.0.1", False), Origin("127.0.0.1"), Origin("unix", True, True)
+HASH = b"hash of our certificate"
+REMOTE, ENCRYPTED = (Origin("10.0.0.1", False, tls=tls) for tls in (Tls(), Tls(HASH)))
+LOCAL, HERE = Origin("127.0.0.1"), Origin("unix", True, True)
 LOGGED_IN = Identity("app", scram.METHOD, VERIFIER)
 
 
@@ -45,9 +49,9 @@ class Known:
 class Door:
     """A queue manager at which clients log in."""
 
-    def __init__(self, *users: User, is_open: bool = False) -> None:
+    def __init__(self, *users: User, is_open: bool = False, **auth: Any) -> None:
         self.known = Known(*(users or [User("app", VERIFIER)]), is_open=is_open)
-        self.logins = Logins(lambda: self.known, SECRET)
+        self.logins = Logins(lambda: self.known, SECRET, AuthConfig.model_validate(auth))
         self.now_ms = 0
 
     def dial(self, origin: Origin = REMOTE, nonce: str = SERVER_NONCE) -> "Dialled":
@@ -97,12 +101,13 @@ class Dialled:
         assert self._wire.error is None
         return found[0] if found else None
 
-    def begin(self, user: str = "app", password: str = PASSWORD) -> Any:
+    def begin(self, user: str = "app", password: str = PASSWORD, session: bytes = b"") -> Any:
         self.login = ClientLogin(user, password, NONCE)
-        return self.say(HELLO._replace(auth_method=scram.METHOD, auth_data=self.login.first()))
+        first = self.login.first()
+        return self.say(HELLO._replace(auth_method=scram.METHOD, auth_data=first, session=session))
 
-    def log_in(self, user: str = "app", password: str = PASSWORD) -> Any:
-        challenge = self.begin(user, password)
+    def log_in(self, user: str = "app", password: str = PASSWORD, session: bytes = b"") -> Any:
+        challenge = self.begin(user, password, session)
         if not isinstance(challenge, m.AuthChallenge):
             return challenge
         return self.say(m.AuthAnswer(self.login.answer(challenge.data)))
@@ -182,7 +187,9 @@ def test_login_that_fails_is_refused_in_the_same_words(
     assert challenge.data.split(b",")[2] == usual.data.split(b",")[2]
     goaway = dialled.say(m.AuthAnswer(dialled.login.answer(challenge.data)))
     assert goaway == m.Goaway(
-        ErrorCode.LOGIN_FAILED, "the user app does not exist, is disabled, or has another password"
+        ErrorCode.LOGIN_FAILED,
+        "the user app does not exist, is disabled, has another password, or may not log in from "
+        "here",
     )
     assert dialled.events == 0
 
@@ -237,10 +244,37 @@ def test_failures_delay_the_user_at_that_address_only() -> None:
         assert code_of(door.dial().log_in(password="guess")) == ErrorCode.LOGIN_FAILED
     delayed = door.dial().log_in()
     assert (delayed.code, delayed.retry_after_ms) == (ErrorCode.LOGINS_DELAYED, DELAY_MIN_MS)
-    assert type(door.dial(Origin("10.0.0.2", False)).log_in()) is m.Welcome
+    assert type(door.dial(Origin("10.0.0.2", False, tls=Tls())).log_in()) is m.Welcome
     door.now_ms += DELAY_MIN_MS
     assert type(door.dial().log_in()) is m.Welcome
     assert code_of(door.dial().log_in(password="guess")) == ErrorCode.LOGIN_FAILED
+
+
+def test_client_that_reconnects_is_not_delayed_by_strangers_at_its_address() -> None:
+    door = Door()
+    session = door.dial().log_in().session
+    for _ in range(3 * FREE_FAILURES):
+        door.dial().log_in(password="guess")
+    assert code_of(door.dial().log_in()) == ErrorCode.LOGINS_DELAYED
+    assert type(door.dial().log_in(session=session)) is m.Welcome
+
+
+def test_session_of_another_user_is_no_way_around_the_delay() -> None:
+    door = Door(User("app", VERIFIER), User("other", VERIFIER))
+    session = door.dial().log_in("other").session
+    for _ in range(FREE_FAILURES):
+        door.dial().log_in(password="guess", session=session)
+    assert code_of(door.dial().log_in(session=session)) == ErrorCode.LOGINS_DELAYED
+    assert code_of(door.dial().log_in()) == ErrorCode.LOGINS_DELAYED
+
+
+def test_guesses_of_a_session_delay_this_session_only() -> None:
+    door = Door()
+    session = door.dial().log_in().session
+    for _ in range(FREE_FAILURES):
+        door.dial().log_in(password="guess", session=session)
+    assert code_of(door.dial().log_in(session=session)) == ErrorCode.LOGINS_DELAYED
+    assert type(door.dial().log_in()) is m.Welcome
 
 
 def test_delays_do_not_show_which_users_exist() -> None:
@@ -263,6 +297,150 @@ def test_challenges_cannot_be_collected_for_many_guesses() -> None:
     ]
     assert codes.count(ErrorCode.LOGIN_FAILED) == FREE_FAILURES
     assert codes.count(ErrorCode.LOGINS_DELAYED) == 2 * FREE_FAILURES
+
+
+# -- rules
+
+
+def test_owner_logs_in_whatever_the_rules_are() -> None:
+    door = Door(access=[{"method": "refuse"}])
+    assert type(door.dial(HERE).say(HELLO)) is m.Welcome
+    assert code_of(door.dial(LOCAL).say(HELLO)) == ErrorCode.LOGIN_REQUIRED
+
+
+def test_open_door_is_closed_by_a_rule() -> None:
+    rules = [{"from": "loopback", "method": "scram-sha-256"}]
+    assert code_of(Door(is_open=True, access=rules).dial(LOCAL).say(HELLO)) == (
+        ErrorCode.LOGIN_REQUIRED
+    )
+    rules = [{"from": "10.0.0.0/8", "method": "open"}]
+    assert type(Door(is_open=True, access=rules).dial(REMOTE).say(HELLO)) is m.Welcome
+    assert code_of(Door(access=rules).dial(REMOTE).say(HELLO)) == ErrorCode.LOGIN_REQUIRED
+
+
+def test_user_that_a_rule_refuses_fails_as_an_unknown_user_does() -> None:
+    door = Door(access=[{"user": "app", "method": "refuse"}, {"method": "scram-sha-256"}])
+    refused, unknown = door.dial(), door.dial()
+    right, wrong = refused.log_in(), unknown.log_in("nobody")
+    assert right.text.replace("app", "nobody") == wrong.text
+    assert code_of(right) == code_of(wrong) == ErrorCode.LOGIN_FAILED
+    assert "rule 1 refuses" in refused.peer.refusal
+    assert "rule" not in right.text.replace("another", "")
+
+
+def test_passwords_are_refused_at_once_if_no_user_may_use_them_here() -> None:
+    door = Door(access=[{"from": "unix", "method": "scram-sha-256"}, {"method": "certificate"}])
+    found = [door.dial().begin(user) for user in ("app", "nobody")]
+    assert found[0] == found[1]
+    assert code_of(found[0]) == ErrorCode.LOGIN_REFUSED
+
+
+def test_password_from_another_machine_needs_tls_by_default() -> None:
+    answer = Door().dial(Origin("10.0.0.1", False)).begin()
+    assert code_of(answer) == ErrorCode.LOGIN_REFUSED
+    assert answer.text.endswith("use TLS")
+
+
+def test_rule_can_require_the_binding_to_the_certificate() -> None:
+    door = Door(access=[{"method": "scram-sha-256-plus"}])
+    assert code_of(door.dial(ENCRYPTED).begin()) == ErrorCode.LOGIN_REFUSED
+    assert type(_log_in_over_tls(HASH, door)) is m.Welcome
+    door = Door(
+        access=[{"user": "app", "method": "scram-sha-256-plus"}, {"method": "scram-sha-256"}]
+    )
+    assert code_of(door.dial(ENCRYPTED).log_in()) == ErrorCode.LOGIN_FAILED
+
+
+# -- certificates
+
+CERTIFIED = Origin("10.0.0.1", False, tls=Tls(b"hash", "CN=app", ("dns:app.example.org",), "ab"))
+ENTRIES = [{"match": "dns:*.example.org", "user": "{1}"}]
+EXTERNAL_HELLO = HELLO._replace(auth_method=EXTERNAL)
+
+
+def test_certificate_opens_the_connection_of_its_user() -> None:
+    decision = Login(Door(certificates=ENTRIES).logins, CERTIFIED, SERVER_NONCE).begin(
+        EXTERNAL_HELLO, 0
+    )
+    assert decision == Welcomed(Identity("app", EXTERNAL))
+
+
+@pytest.mark.parametrize(
+    ("origin", "auth", "user", "reason"),
+    [
+        (CERTIFIED, {}, User("app"), "no entry"),
+        (ENCRYPTED, {"certificates": ENTRIES}, User("app"), "no entry"),
+        (LOCAL, {"certificates": ENTRIES}, User("app"), "no entry"),
+        (CERTIFIED, {"certificates": ENTRIES}, User("other"), "does not exist"),
+        (CERTIFIED, {"certificates": ENTRIES}, User("app", is_enabled=False), "is disabled"),
+        (
+            CERTIFIED,
+            {"certificates": ENTRIES, "access": [{"method": "scram-sha-256"}]},
+            User("app"),
+            "but not certificate",
+        ),
+    ],
+)
+def test_certificate_without_a_user_is_refused_in_the_same_words(
+    origin: Origin, auth: dict[str, Any], user: User, reason: str
+) -> None:
+    dialled = Door(user, **auth).dial(origin)
+    answer = dialled.say(EXTERNAL_HELLO)
+    assert answer == m.Goaway(
+        ErrorCode.LOGIN_FAILED,
+        "the certificate of this connection does not belong to a user that may log in here",
+    )
+    assert reason in dialled.peer.refusal
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"), [(m.UserAlter, ("app", {"enabled": False})), (m.UserDelete, ("app",))]
+)
+def test_user_of_a_certificate_that_is_disabled_or_deleted_is_cut_off(
+    kind: Any, fields: tuple[Any, ...]
+) -> None:
+    manager = _with_users()
+    owner, app = manager.connect(), manager.connect(identity=Identity("app", EXTERNAL))
+    manager.turn()
+    assert app.goaway is None
+    owner.ask(kind, *fields)
+    assert app.goaway is not None
+    late = manager.connect(identity=Identity("app", EXTERNAL))
+    manager.turn()
+    assert late.goaway is not None
+
+
+# -- TLS
+
+
+def _log_in_over_tls(server_hash: bytes, door: Door | None = None) -> Any:
+    dialled = (door or Door()).dial(ENCRYPTED)
+    login = ClientLogin("app", PASSWORD, NONCE, server_hash)
+    hello = HELLO._replace(auth_method=login.method, auth_data=login.first())
+    challenge = dialled.say(hello)
+    return dialled.say(m.AuthAnswer(login.answer(challenge.data)))
+
+
+def test_login_over_tls_is_bound_to_the_certificate() -> None:
+    assert type(_log_in_over_tls(HASH)) is m.Welcome
+
+
+def test_login_through_a_proxy_with_another_certificate_is_refused() -> None:
+    assert code_of(_log_in_over_tls(b"hash of the certificate of a proxy")) == (
+        ErrorCode.LOGIN_FAILED
+    )
+
+
+def test_binding_that_was_removed_is_refused() -> None:
+    first = b"y,,n=app,r=" + NONCE.encode()
+    answer = Door().dial(ENCRYPTED).say(HELLO._replace(auth_method=scram.METHOD, auth_data=first))
+    assert code_of(answer) == ErrorCode.FIELD_INVALID
+
+
+def test_bound_login_without_tls_is_refused() -> None:
+    login = ClientLogin("app", PASSWORD, NONCE, b"hash")
+    answer = Door().dial().say(HELLO._replace(auth_method=login.method, auth_data=login.first()))
+    assert code_of(answer) == ErrorCode.FIELD_INVALID
 
 
 HOSTILE = st.one_of(

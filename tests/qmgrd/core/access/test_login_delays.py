@@ -9,6 +9,7 @@ from qmgrd.core.access.login_delays import (
     FORGET_MS,
     FREE_FAILURES,
     LoginDelays,
+    source_of,
 )
 
 
@@ -74,3 +75,23 @@ def test_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(delays._failures) == 10
     delays.failed("10.0.0.2", "user9", 0)
     assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ("unix", "unix"),
+    ],
+)
+def test_source_is_the_host(address: str, source: str) -> None:
+    assert source_of(address, b"") == source
+
+
+def test_session_that_the_client_proves_is_the_source_at_each_address() -> None:
+    assert source_of("10.0.0.1", b"s" * 16) == source_of("unix", b"s" * 16)
+    assert source_of("unix", b"t" * 16) not in ("unix", source_of("unix", b"s" * 16))

@@ -150,6 +150,8 @@ def _samples() -> Iterator[Sample]:
     yield Sample(m.GrantDelete(2, "other", "", ["put"], "queue", "Q"))
     yield Sample(m.GrantDelete(2, "", "unused", ["put"], "queue", "Q"))
     yield Sample(m.AccessExplain(2, "other", "Put", {"queue": "Q"}))
+    yield Sample(m.AccessRules(2))
+    yield Sample(m.AccessTest(2, "unix", "other", "scram-sha-256"))
     yield Sample(m.GroupNew(2))
     yield Sample(m.GroupList(2, "GROUPED"))
     yield Sample(m.GroupShow(2, "GROUPED", GROUP_ID))
