@@ -48,6 +48,9 @@ class LinkConfig(Section):
     logins: tuple[LoginConfig, ...] = ()
     """The logins of links at other queue managers."""
 
+    require_login: bool = False
+    """Whether links only dial queue managers for which a login is configured."""
+
     inbound: Literal["defined", "any"] = "defined"
     """Whether only queue managers defined with "qmctl link allow" may open links to this one."""
 

@@ -304,6 +304,7 @@ class UserRow(TypedDict, total=False):
     has_password: Required[bool]
     created_us: Required[int]
     password_us: Required[int]  # time at which the password was set, or 0
+    queue_manager: Required[str]  # the only one as which the user may open links; empty for any
     verifier: str  # only if secrets were requested; empty without a password
     limits: Required[dict[str, int]]  # the limits in force, by name; 0 is unlimited
     given: Required[list[str]]  # the limits that differ from the defaults of the configuration

@@ -307,6 +307,12 @@ class ErrorCode(Coded):
     PEER_NOT_ALLOWED = (
         714, _LATER, "AMQ9519", "The other queue manager does not accept links from this one.",
         "At that queue manager, type: qmctl link allow SENDER. The link tries again automatically.")
+    PEER_USER_WRONG = (
+        715, _NEVER, "",
+        "The user that logged in may not act as this queue manager.",
+        "Log in as a user that is bound to the queue manager. If the queue manager was renamed, "
+        "type: qmctl user alter USER --queue-manager NAME. If its store was created again: qmctl "
+        "link allow NAME --store-id HEX.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot failed. The text states the reason. Its files are deleted.",

@@ -991,8 +991,9 @@ class JobCancel(NamedTuple):
 class UserCreate(NamedTuple):
     """Creates a user. OK value: its row.
 
-    attributes: verifier (text: see section 17), roles (array of names), enabled (flag), and the
-    limits of the user (see section 17).
+    attributes: verifier (text: see section 17), roles (array of names), enabled (flag),
+    queue_manager (the name to which the user is bound; empty for none), and the limits of the user
+    (see section 17).
     """
 
     request_id: Id

@@ -30,6 +30,7 @@ class Right(Enum):
     REPUBLISH = "republish"
     LINK = "link"  # to open a link's stream as the queue manager of the name
     FETCH = "fetch"  # to fetch the messages that wait for the queue manager of the name
+    FORWARD = "forward"  # to send messages that the queue manager of the name created
     HISTORY = "history"
     EXPORT = "export"
     SNAPSHOT = "snapshot"
@@ -118,6 +119,6 @@ GRANTED_KINDS = _granted(
     template="show create delete",
     link="show create alter delete purge admin",
     cursor="export delete show",
-    peer="link fetch",
+    peer="link fetch forward",
 )
 GRANTED_RIGHTS = tuple(right.value for right in Right if right is not Right.CONNECT)

@@ -19,7 +19,15 @@ class KnownLogin(Login):
     def __init__(self, node: "Node") -> None:
         self._node = node
 
+    def owner(self, identity: Identity) -> str:
+        user = self._node.turns.broker.users.users.get(identity.user)
+        return user.owner if user is not None else identity.user
+
     def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
+        users = self._node.turns.broker.users.users
+        if hello.role == "queue-manager" and hello.name in users:
+            bound = users[hello.name]
+            return Welcomed(Identity(bound.name, scram.METHOD, bound.verifier))
         if not hello.name.startswith(USER):
             return Welcomed(OWNER)
         name = hello.name.removeprefix(USER)

@@ -32,6 +32,7 @@ class UsersAdmin(Asker):
         roles: Sequence[str] = (),
         enabled: bool = True,
         limits: Mapping[str, int] | None = None,
+        queue_manager: str = "",
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -47,6 +48,8 @@ class UsersAdmin(Asker):
             enabled: Whether the user may log in.
             limits: The limits of the user by name, such as ``{"connections_max": 10}``. 0 is
                 unlimited. The other limits have the defaults of ``[user_defaults]``.
+            queue_manager: The only queue manager as which the user may open links. No other user
+                may act as it.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -58,6 +61,7 @@ class UsersAdmin(Asker):
         attributes |= {"roles": _listed("roles", roles)} if roles else {}
         attributes |= {} if enabled else {"enabled": False}
         attributes |= limits or {}
+        attributes |= {"queue_manager": queue_manager} if queue_manager else {}
         return await self._row(UserRow, m.UserCreate, user, attributes)
 
     async def user_alter(
@@ -69,6 +73,7 @@ class UsersAdmin(Asker):
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
         limits: Mapping[str, int | None] | None = None,
+        queue_manager: str | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -83,6 +88,7 @@ class UsersAdmin(Asker):
             enabled: Whether the user may log in.
             limits: The limits to change, by name. None restores the default of
                 ``[user_defaults]``. A limit below the present use closes and deletes nothing.
+            queue_manager: As in :meth:`user_create`. ``""`` unbinds the user.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -95,6 +101,7 @@ class UsersAdmin(Asker):
             "verifier": verifier if password is None else _verifier(password),
             "roles": None if roles is None else _listed("roles", roles),
             "enabled": enabled,
+            "queue_manager": queue_manager,
         }
         changes = {key: value for key, value in attributes.items() if value is not None}
         return await self._row(UserChanged, m.UserAlter, user, changes | dict(limits or {}))

@@ -51,7 +51,7 @@ def connect(
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
             the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
-            there either, the client does not log in.
+            there either, the client logs in by the certificate that it shows, or not at all.
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.

@@ -31,6 +31,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         roles: Sequence[str] = (),
         enabled: bool = True,
         limits: Mapping[str, int] | None = None,
+        queue_manager: str = "",
     ) -> UserRow:
         """Creates a user and returns its row.
 
@@ -46,6 +47,8 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             enabled: Whether the user may log in.
             limits: The limits of the user by name, such as ``{"connections_max": 10}``. 0 is
                 unlimited. The other limits have the defaults of ``[user_defaults]``.
+            queue_manager: The only queue manager as which the user may open links. No other user
+                may act as it.
 
         Raises:
             RequestError: USER_EXISTS, NAME_INVALID, ROLE_UNKNOWN, USERS_EXHAUSTED,
@@ -54,7 +57,13 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         """
         return self._call(
             self._aio.user_create(
-                user, password, verifier=verifier, roles=roles, enabled=enabled, limits=limits
+                user,
+                password,
+                verifier=verifier,
+                roles=roles,
+                enabled=enabled,
+                limits=limits,
+                queue_manager=queue_manager,
             )
         )
 
@@ -67,6 +76,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
         roles: Sequence[str] | None = None,
         enabled: bool | None = None,
         limits: Mapping[str, int | None] | None = None,
+        queue_manager: str | None = None,
     ) -> UserChanged:
         """Changes attributes of a user. None keeps the value of an attribute.
 
@@ -81,6 +91,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
             enabled: Whether the user may log in.
             limits: The limits to change, by name. None restores the default of
                 ``[user_defaults]``. A limit below the present use closes and deletes nothing.
+            queue_manager: As in :meth:`user_create`. ``""`` unbinds the user.
 
         Returns:
             The row of the user. Its ``connections`` is the number of closed connections.
@@ -97,6 +108,7 @@ class UsersAdmin(Bridge[aio_admin.Admin]):
                 roles=roles,
                 enabled=enabled,
                 limits=limits,
+                queue_manager=queue_manager,
             )
         )
 

@@ -178,6 +178,8 @@ class Broker:
             self.auditor.login_refused(identity, address, hello.name, ErrorCode.LOGIN_REQUIRED)
             return
         access = self.users.accesses.get(identity.user)
+        if not self.users.bindings.admit(connection, hello, identity):
+            return
         other = self._resumable.get(session_id)
         if other is not None:
             self._close_for_error(min(other, connection), SessionFenced())
@@ -221,6 +223,7 @@ class Broker:
             self.context.now.ms,
             DIALLED,
         )
+        self._user_sessions.join_dialled(session, welcome.name)
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)
 
@@ -425,9 +428,8 @@ class Broker:
             # A shutdown does not count as a failed delivery.
             self.units.close(session, CONNECTION_LOST)
             self.streams.links.report_commits(session)
-            self.context.close(
-                connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
-            )
+            why = "the queue manager stops"
+            self.context.close(connection, ErrorCode.SHUTTING_DOWN, why, 1_000)
             self.closed(connection, "shutdown")
         end_audit(self.context.audit)
 

@@ -210,9 +210,11 @@ class Peer:
             return self._leave(refusal)
         if self._login is None:
             return self._welcome_peer(hello, Welcomed(OWNER))
-        tokens = self._tokens
-        decision = self._login.begin(
-            hello, now_ms, lambda user: tokens.session_id(hello.session, user)
+        tokens, login = self._tokens, self._login
+        decision = login.begin(
+            hello,
+            now_ms,
+            lambda user: tokens.session_id(hello.session, login.owner(Identity(user, ""))),
         )
         return self._decide(hello, decision)
 
@@ -261,7 +263,8 @@ class Peer:
         """Opens the connection, unless the shell does not admit it."""
         identity = welcomed.identity
         token = hello.session
-        session_id = self._tokens.session_id(token, identity.user)
+        owner = self._login.owner(identity) if self._login is not None else ""
+        session_id = self._tokens.session_id(token, owner)
         self.session_id = session_id
         refusal = None if session_id else self._admit_user(identity.user)
         refusal = refusal or self._admit(hello)
@@ -270,8 +273,8 @@ class Peer:
         address = self._address
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
-            token = self._tokens.new(self.number, identity.user)
-            self.session_id = session_id = self._tokens.session_id(token, identity.user)
+            token = self._tokens.new(self.number, owner)
+            self.session_id = session_id = self._tokens.session_id(token, owner)
         self._report(
             lambda broker: broker.opened(self.number, hello, session_id, identity, address)
         )

@@ -52,6 +52,15 @@ def from_peers(name: str, *, is_known: bool, has_link: bool = False) -> RequestE
     return caught.value
 
 
+def impostor(app: Client) -> RequestError:
+    """Returns the error for a user that acts as another queue manager than its own."""
+    app.ask(m.UserCreate, "admin", ADMIN)
+    app.ask(m.UserCreate, "EWR", {"verifier": VERIFIER, "queue_manager": "EWR"})
+    error = app.manager.turns.broker.users.bindings.impostor("EWR", "LAX")
+    assert error is not None
+    return error
+
+
 def undeletable(name: str) -> RequestError:
     with pytest.raises(RequestError) as caught:
         system.check_deletable(name)
@@ -459,6 +468,7 @@ CASES = [
     Case(from_peers("EWR", is_known=False), "qmctl link allow EWR"),
     Case(from_peers("EWR", is_known=True), f"qmctl link allow EWR --store-id {'0b' * 16}"),
     Case(from_peers("EWR", is_known=True, has_link=True), "qmctl link start EWR --accept"),
+    Case(impostor, "if it was renamed: qmctl user alter EWR --queue-manager LAX"),
 ]
 
 

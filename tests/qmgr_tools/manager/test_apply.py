@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_protocol.verifier import of_nobody
 from qmgr_tools.manager import definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
@@ -92,11 +93,86 @@ def test_prune_leaves_what_holds_messages(own: Qmctl, tmp_path: Path) -> None:
     assert [row["queue"] for row in own("queue", "ls", "-o", "json").json] == ["FULL"]
 
 
+USERS = """
+[roles.shops]
+grants = ["put queue ORDERS.*", "show manager"]
+
+[users.admin]
+roles = ["administrator"]
+verifier = "%s"
+
+[users.EWR]
+roles = ["peer"]
+queue_manager = "EWR"
+
+[users.bob]
+roles = ["shops"]
+grants = ["get,browse queue ORDERS.*"]
+enabled = false
+"""
+VERIFIER = str(of_nobody(b"a secret of 32 bytes for a test.", "admin"))
+
+
+def test_users_are_applied_once_and_dumped_without_passwords(own: Qmctl, tmp_path: Path) -> None:
+    path = tmp_path / "users.toml"
+    path.write_text(USERS % VERIFIER)
+    done = own("apply", "-f", str(path))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "create role shops: grants show manager, put queue ORDERS.*",
+        "create user admin: roles administrator; password set",
+        "create user EWR: roles peer; queue manager EWR",
+        "create user bob: roles shops; grants browse,get queue ORDERS.*; enabled yes -> no",
+        "4 definitions changed, 0 unchanged",
+    ]
+    assert own("apply", "-f", str(path)).out == "0 definitions changed, 4 unchanged\n"
+    assert own("user", "show", "EWR", "-o", "json").json["has_password"] is False
+    dumped, hidden = own("dump").out, own("dump", "--no-secrets").out
+    assert dumped.count(VERIFIER) == 1
+    assert hidden == dumped.replace(f'verifier = "{VERIFIER}"\n', "")
+    path.write_text(hidden)
+    assert own("apply", "-f", str(path), "--prune").out == "0 definitions changed, 4 unchanged\n"
+    assert own("dump").out == dumped, "the password of admin was kept"
+
+
+def test_users_are_altered_and_pruned_only_if_the_file_has_users(
+    own: Qmctl, tmp_path: Path
+) -> None:
+    path = tmp_path / "users.toml"
+    path.write_text(USERS % VERIFIER)
+    own("apply", "-f", str(path))
+    path.write_text("")
+    assert own("apply", "-f", str(path), "--prune").out == "0 definitions changed, 0 unchanged\n"
+    path.write_text(
+        '[roles]\n[users.admin]\nroles = ["administrator"]\n'
+        '[users.bob]\ngrants = ["get queue ORDERS.*", "put queue Q"]\n'
+    )
+    done = own("apply", "-f", str(path), "--prune")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "alter user bob: roles shops -> ; grants browse,get queue ORDERS.* -> get queue "
+        "ORDERS.*, put queue Q; enabled no -> yes",
+        "delete user EWR",
+        "delete role shops",
+        "3 definitions changed, 1 unchanged",
+    ]
+    bob = own("user", "show", "bob", "-o", "json").json
+    assert bob["grants"] == [["get", "queue", "ORDERS.*"], ["put", "queue", "Q"]]
+    assert [row["user"] for row in own("user", "ls", "-o", "json").json] == ["admin", "bob"]
+
+
 @pytest.mark.parametrize(
     ("bad", "code", "why"),
     [
         ("[queues.B]\ndepth_max = 0", 2, "queues.B.depth_max: 0 is too small (1 to "),
         ("colour = 1", 2, "colour: unknown key; known keys: links, "),
+        ('[users.a]\ngrants = ["get"]', 2, "users.a.grants: 'get' is not RIGHT[,RIGHT...] KIND"),
+        ('[users.a]\ngrants = ["fly queue Q"]', 2, "users.a.grants: 'fly' is not a right on"),
+        ("[users.a]\nenabled = 1", 2, "users.a.enabled: the value is neither true nor false"),
+        ('[users.a]\nroles = "x"', 2, "users.a.roles: the value is not an array of strings"),
+        ('[users.a]\nverifier = "secret"', 2, "users.a.verifier: "),
+        ('[users.a]\npassword = "x"', 2, "users.a.password: unknown key"),
+        ("[roles.a]\nroles = []", 2, "roles.a.roles: unknown key"),
         ('[queues."F@EWR"]', 6, 'queues."F@EWR": link EWR'),
     ],
 )

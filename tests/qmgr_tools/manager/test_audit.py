@@ -71,7 +71,7 @@ def test_table_shows_who_did_what_from_where(guarded: Qmctl) -> None:
         "owner of the daemon",
         "unix",
         "QueueCreate",
-        "queue ORDERS",
+        "ORDERS",
         "OK",
         "1",
         'attributes={"depth_max": 5}',

@@ -39,6 +39,24 @@ def test_first_user_is_an_administrator_and_closes_the_queue_manager(
     assert at("status", "-o", "json").json["open"] is False
 
 
+def test_user_of_a_queue_manager_is_bound_and_its_links_are_allowed(at: Qmctl) -> None:
+    at(*ADMIN)
+    store_id = "6a" * 16
+    bound = ("--role", "peer", "--queue-manager", "EWR", "--store-id", store_id)
+    made = at("user", "create", "ewr", *bound, "--generate")
+    assert made.out.splitlines()[0] == (
+        "created user ewr with role peer for links of queue manager EWR, which are now allowed"
+    )
+    assert at("user", "show", "ewr", "-o", "json").json["queue_manager"] == "EWR"
+    assert at("dump", "-o", "json").json["inbound"] == {"EWR": {"store_id": store_id}}
+    other = at("user", "create", "other", "--queue-manager", "EWR", "--generate")
+    assert (other.code, "user ewr is already bound to queue manager EWR" in other.err) == (2, True)
+    assert at("user", "alter", "ewr", "--no-queue-manager").code == 0
+    assert at("user", "show", "ewr", "-o", "json").json["queue_manager"] == ""
+    lone = at("user", "create", "x", "--store-id", store_id, "--generate")
+    assert (lone.code, "--store-id needs --queue-manager" in lone.err) == (2, True)
+
+
 def test_password_comes_from_a_file_standard_input_or_nowhere(
     at: Qmctl, own_daemon: Daemon, tmp_path: Path
 ) -> None:
@@ -56,6 +74,7 @@ def test_password_comes_from_a_file_standard_input_or_nowhere(
         "password_us",
         "limits",
         "given",
+        "queue_manager",
     }
     assert works(own_daemon, "a", "of file")
     at("user", "create", "b", "--password-file", "-", stdin=b"piped\n")

@@ -81,8 +81,12 @@ class Refused(NamedTuple):
 class Admitted(Login):
     """A login without a password: the other end has a known identity."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, owner: str) -> None:
         self.identity = identity
+        self._owner = owner
+
+    def owner(self, identity: Identity) -> str:
+        return self._owner
 
     def begin(self, hello: m.Hello, now_ms: int, session_of: object = None) -> Decision:
         return Welcomed(self.identity)
@@ -213,9 +217,11 @@ class Manager:
             identity: The identity of a connection without a user. The default may do everything.
         """
         self._connections += 1
+        owner = ""
         if user:
             found = self.turns.broker.users.users.get(user)
             verifier = found.verifier if found is not None else None
+            owner = found.owner if found is not None else user
             identity = Identity(user, scram.METHOD, verifier)
         peer = Peer(
             self._connections,
@@ -224,7 +230,7 @@ class Manager:
             self._welcome,
             self.tokens,
             self.mono_ms,
-            login=Admitted(identity),
+            login=Admitted(identity, owner),
         )
         client = Client(self, peer)
         self.clients[peer.number] = client

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_config.model import LoginConfig
+from qmgr_config.link import LinkConfig, LoginConfig
 from qmgr_protocol.scram import ServerLogin, make_verifier
 from qmgrd.net.link_login import link_login, login_of
 
@@ -17,8 +17,19 @@ def config(directory: Path, password: bytes) -> LoginConfig:
     return LoginConfig(manager="NYC", user="QM1", password_file=file)
 
 
+def links(directory: Path, *, require_login: bool = False) -> LinkConfig:
+    return LinkConfig(logins=(config(directory, b"secret"),), require_login=require_login)
+
+
 def test_link_without_a_login_does_not_log_in(tmp_path: Path) -> None:
-    assert link_login(login_of([config(tmp_path, b"secret")], "FRA")) is None
+    assert link_login(login_of(links(tmp_path), "FRA")) is None
+
+
+def test_link_without_a_login_does_not_dial_if_a_login_is_required(tmp_path: Path) -> None:
+    found = links(tmp_path, require_login=True)
+    with pytest.raises(ValueError, match=r"no login for FRA is configured: add it to \[\[link"):
+        login_of(found, "FRA")
+    assert link_login(login_of(found, "NYC")) is not None
 
 
 @pytest.mark.parametrize("password", [b"secret", b"secret\n"])

@@ -269,6 +269,12 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.PEER_NOT_ALLOWED: (
         _entry(r"\S+ accepts no links from (?P<peer>\S+)(?:;|$)", "qmctl link allow {peer}"),
     ),
+    ErrorCode.PEER_USER_WRONG: (
+        _entry(
+            r"user (?P<user>\S+) may not act as queue manager (?P<manager>\S+), .*; bind user",
+            "if it was renamed: qmctl user alter {user} --queue-manager {manager}",
+        ),
+    ),
     ErrorCode.PEER_STORE_CHANGED: (
         _entry(
             r"queue manager (?P<peer>\S+) has a different store .* start link",

@@ -34,7 +34,7 @@ Prune = Annotated[
 
 @command()
 def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = False) -> None:
-    """Apply the definitions of a file: links, inbound, templates, queues, aliases.
+    """Apply the definitions of a file: links, inbound, templates, queues, aliases, roles, users.
 
     In the file, "links" are outbound links, and "inbound" names the queue managers that may open
     links. The file has the format of "qmctl dump". The whole file is checked before any change.
@@ -42,12 +42,17 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
     the file are reset to their defaults. Without --prune, objects that the file does not name are
     kept. The command changes neither inhibits nor whether a link is stopped.
 
+    Users and roles need an administrator. A user without a verifier in the file keeps its password;
+    a new one has none. --prune deletes users only if the file has a table of users, and roles only
+    if it has a table of roles. The first user ends connections without a login, so create it over
+    the unix socket or before.
+
     \b
     JSON: an object with
       changed    whether any definition changed, or would change
       dry_run    true with --dry-run
       steps      an array: action (create, alter, delete), kind (link, inbound,
-                 template, queue, alias), name, changed: [before, after] of
+                 template, queue, alias, role, user), name, changed: [before, after] of
                  each option, null for a default
       unchanged  the number of definitions in the file that already matched
       kept       objects that --prune kept, with the reasons
@@ -88,16 +93,24 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
 
 
 @command()
-def dump(call: Call) -> None:
-    """Print all definitions for "qmctl apply": links, inbound, templates, queues, aliases.
+def dump(
+    call: Call,
+    no_secrets: Annotated[
+        bool, typer.Option("--no-secrets", help="Leave out the verifiers of passwords.")
+    ] = False,
+) -> None:
+    """Print all definitions for "qmctl apply".
 
-    The format is TOML, or one JSON object with -o json.
+    These are links, inbound, templates, queues and aliases. For an administrator, they are also
+    roles and users. Verifiers of passwords are included, from which weak passwords can be guessed.
+    Passwords are not known. The format is TOML, or one JSON object with -o json.
 
     Examples:
       qmctl dump   # to a file: > definitions.toml
+      qmctl dump --no-secrets
     """
     with call.client("dump the definitions") as client:
-        found = definitions.of_manager(client)
+        found = definitions.of_manager(client, with_secrets=not no_secrets)
     if call.is_json:
         output.document(
             {
@@ -106,6 +119,8 @@ def dump(call: Call) -> None:
                 "templates": found.templates,
                 "queues": found.queues,
                 "aliases": found.aliases,
+                "roles": found.roles,
+                "users": found.users,
             }
         )
     else:

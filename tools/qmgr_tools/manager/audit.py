@@ -30,7 +30,7 @@ COLUMNS = (
     output.text("from"),
     output.text("action"),
     output.text("object"),
-    output.text("result"),
+    output.whole("result"),
     output.count("count"),
     output.long_text("detail"),
 )
@@ -77,15 +77,16 @@ Limit = Annotated[
 @command("""
 \b
 JSON: an array of objects (with --follow one object per line) with
-  time                      time of the record
-  action                    a request, or Login, Logout, JobEnd, SnapshotEnd, AuditDropped
-  user, method              the user, and how it logged in; "" without a user
-  address, client           the host and the name of the other end
-  connection                number of the connection; 0 if the record counts several
-  kind, object              kind and name of the object; "" if there is none
-  result                    OK, or an error code
-  count, since              number of equal actions; time of the first, or null
-  manager, detail           the queue manager; an object with the fields of the request
+  time              time of the record
+  action            a request, or Login, Logout, JobEnd, SnapshotEnd or
+                    AuditDropped
+  user, method      user, and how it logged in; "" without a user
+  address, client   host and name of the other end
+  connection        number of the connection; 0 for several
+  kind, object      kind and name of the object, or ""
+  result            OK, or an error code
+  count, since      number of equal actions; time of the first, or null
+  manager, detail   queue manager; object with fields of the request
 """)
 def audit(
     call: Call,
@@ -215,12 +216,13 @@ def _show_one(call: Call, row: dict[str, Any]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    kind = "" if row["kind"] == "queue" else row["kind"]  # Most records are about queues.
     return {
         **row,
         "time": f"{row['time'][:SECONDS_CHARS]}Z",
         "who": row["user"] or row["method"],
         "from": row["address"],
-        "object": " ".join(filter(None, (row["kind"], row["object"]))),
+        "object": " ".join(filter(None, (kind, row["object"]))),
         "detail": ", ".join(f"{key}={one_line(_text(x))}" for key, x in row["detail"].items()),
     }
 

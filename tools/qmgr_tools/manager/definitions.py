@@ -17,6 +17,9 @@
     [aliases]
     SALES = "APP.ORDERS"
 
+    [roles.shops]               # roles and users: see user_definitions.py
+    [users.billing]
+
 States are not definitions: inhibits, and whether a link is stopped.
 """
 
@@ -32,7 +35,7 @@ from qmgr_protocol import name as names
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
-from qmgr_tools.manager import definition_value
+from qmgr_tools.manager import definition_value, user_definitions
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.queue.system import AUDIT
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 STORE_ID = re.compile("[0-9A-Fa-f]{32}")
 DOTS_MAX = 32  # maximum number of dots in a name without quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
-TABLES = ("links", "inbound", "templates", "queues", "aliases")
+TABLES = ("links", "inbound", "templates", "queues", "aliases", "roles", "users")
 LINK_DEFAULTS: dict[str, Any] = {
     "connections": 1,
     "ordered": False,
@@ -63,11 +66,15 @@ class Definitions:
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     inbound: dict[str, str] = field(default_factory=dict)  # store id or "" by queue manager
+    roles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    users: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Tables of the file. Users and roles are only pruned if the file has their table.
+    tables: frozenset[str] = field(default=frozenset(), compare=False)
 
     def count(self) -> int:
         """Returns the number of definitions of all kinds."""
         named = [*self.links, *self.templates, *self.queues, *self.aliases, *self.inbound]
-        return len(named)
+        return len([*named, *self.roles, *self.users])
 
 
 class _Fault(Exception):
@@ -109,6 +116,9 @@ def parsed(document: Mapping[str, Any]) -> Definitions:
         {name: _queue(name, given) for name, given in _table(document, "queues")},
         {name: _alias(name, target) for name, target in _table(document, "aliases")},
         {name: _inbound(name, given) for name, given in _table(document, "inbound")},
+        {name: _subject("roles", name, given) for name, given in _table(document, "roles")},
+        {name: _subject("users", name, given) for name, given in _table(document, "users")},
+        frozenset(document),
     )
     for name, target in found.aliases.items():
         path = f"aliases.{_key(name)}"
@@ -174,6 +184,20 @@ def _inbound(name: str, given: Any) -> str:
     if type(store_id) is not str or (store_id and not STORE_ID.fullmatch(store_id)):
         raise _Fault(f"{path}.store_id", f"{str(store_id)[:80]!r} is not 32 hexadecimal digits")
     return store_id.lower()
+
+
+def _subject(table: str, name: str, given: Any) -> dict[str, Any]:
+    """Returns the attributes of a user or a role."""
+    path = f"{table}.{_key(name)}"
+    _checked(path, names.check, name)
+    is_user = table == "users"
+    defaults = user_definitions.USER_DEFAULTS if is_user else user_definitions.ROLE_DEFAULTS
+    known = (*defaults, "verifier") if is_user else tuple(defaults)
+    for key, value in _map(path, given).items():
+        if key not in known:
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, known))
+        _check(f"{path}.{key}", user_definitions.user_fault(key, value))
+    return user_definitions.normal(given, defaults)
 
 
 def _template(pattern: str, given: Any) -> dict[str, Any]:
@@ -246,9 +270,15 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
         raise _Fault(path, error.text) from None
 
 
-def of_manager(client: "Client") -> Definitions:
-    """Returns the definitions of the queue manager of *client*."""
-    found = Definitions()
+def of_manager(client: "Client", *, with_secrets: bool = True) -> Definitions:
+    """Returns the definitions of the queue manager of *client*, as far as its user may see them.
+
+    Args:
+        client: The client.
+        with_secrets: Whether the users have their verifiers.
+    """
+    users, roles = user_definitions.of_manager(client, with_secrets=with_secrets)
+    found = Definitions(users=users, roles=roles)
     listed = client.admin.link_list()
     for link in listed["links"]:
         found.links[link["link"]] = {
@@ -287,6 +317,8 @@ def text(found: Definitions) -> str:
         "templates": {name: _with_units(given) for name, given in found.templates.items()},
         "queues": {name: _with_units(given) for name, given in found.queues.items()},
         "aliases": found.aliases,
+        "roles": user_definitions.without_defaults(found.roles, user_definitions.ROLE_DEFAULTS),
+        "users": user_definitions.without_defaults(found.users, user_definitions.USER_DEFAULTS),
     }
     return tomlkit.dumps({table: names_ for table, names_ in document.items() if names_})
 

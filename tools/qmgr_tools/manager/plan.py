@@ -1,7 +1,8 @@
 """Computes the steps that make a queue manager match a file of definitions.
 
-Links come before the queues that use them, and queues before their aliases. Deletions are in the
-opposite order. Objects that the file does not name do not change unless they are pruned.
+Links come before the queues that use them, and queues before their aliases. Users come last,
+because the first user ends connections without a login. Deletions are in the opposite order.
+Objects that the file does not name do not change unless they are pruned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools.cli.humanize import messages
+from qmgr_tools.manager import user_definitions
 from qmgr_tools.manager.definitions import LINK_DEFAULTS, Definitions
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.queue import backout, system
@@ -25,6 +27,11 @@ _OTHER_KEYS = (  # attributes of objects other than queues
     "transit",
     "alias_of",
     "store_id",
+    "roles",
+    "grants",
+    "enabled",
+    "queue_manager",
+    "password",
 )
 _DELETED = {"alias": "queue"}  # kinds whose objects are deleted with the method of another kind
 
@@ -34,12 +41,13 @@ class PlanStep:
     """One change of a definition."""
 
     action: str  # create, alter or delete
-    kind: str  # link, inbound, template, queue or alias
+    kind: str  # link, inbound, template, queue, alias, role or user
     name: str
     changed: dict[str, list[Any]]  # [before, after] by attribute; None stands for the default
     method: str  # name of the method of client.admin
     arguments: tuple[Any, ...]
     named: Mapping[str, Any] = field(default_factory=dict)  # keyword arguments
+    further: tuple[user_definitions.Call, ...] = ()  # requests that follow the first one
 
     def do(self, client: "Client") -> None:
         """Runs the step.
@@ -47,7 +55,8 @@ class PlanStep:
         Raises:
             RequestError: If the queue manager refuses the step.
         """
-        getattr(client.admin, self.method)(*self.arguments, **self.named)
+        for method, arguments, named in ((self.method, self.arguments, self.named), *self.further):
+            getattr(client.admin, method)(*arguments, **named)
 
     def words(self) -> str:
         """Returns the step in words."""
@@ -107,6 +116,31 @@ def steps(wanted: Definitions, existing: Definitions) -> Iterator[PlanStep]:
         yield from _queue(name, wanted.queues[name], existing.queues.get(name))
     for name, target in wanted.aliases.items():
         yield from _alias(name, target, existing.aliases.get(name))
+    for name, after in wanted.roles.items():
+        before = existing.roles.get(name)
+        calls = user_definitions.role_calls(name, before, after)
+        yield from _subject("role", name, before, after, calls)
+    for name in user_definitions.in_order(wanted.users):
+        before, after = existing.users.get(name), wanted.users[name]
+        calls = user_definitions.user_calls(name, before, after)
+        yield from _subject("user", name, before, after, calls)
+
+
+def _subject(
+    kind: str,
+    name: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any],
+    calls: list[user_definitions.Call],
+) -> Iterator[PlanStep]:
+    """Yields the step for a user or a role, if any request is needed."""
+    if not calls:
+        return
+    is_user = kind == "user"
+    defaults = user_definitions.USER_DEFAULTS if is_user else user_definitions.ROLE_DEFAULTS
+    changed = user_definitions.changed(before, after, defaults)
+    action = "create" if before is None else "alter"
+    yield PlanStep(action, kind, name, changed, *calls[0], tuple(calls[1:]))
 
 
 def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[PlanStep]:
@@ -198,7 +232,21 @@ def prunings(
         deletions.append(_deletion("link", name))
     for name in sorted(existing.inbound.keys() - wanted.inbound.keys()):
         deletions.append(PlanStep("delete", "inbound", name, {}, "link_disallow", (name,)))
-    return deletions, kept
+    return [*deletions, *_subjects_pruned(wanted, existing)], kept
+
+
+def _subjects_pruned(wanted: Definitions, existing: Definitions) -> Iterator[PlanStep]:
+    """Yields the deletions of users and roles, if the file has a table of them.
+
+    Otherwise, a file that does not define users would delete all of them.
+    """
+    for kind, had, has in (
+        ("user", existing.users, wanted.users),
+        ("role", existing.roles, wanted.roles),
+    ):
+        if f"{kind}s" in wanted.tables:
+            for name in sorted(had.keys() - has.keys()):
+                yield _deletion(kind, name)
 
 
 def backout_queues_missing(

@@ -8,6 +8,7 @@ from qmgr_protocol.errors import RequestError
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
+from qmgr_tools.link.allow import checked
 from qmgr_tools.queue import attribute
 from qmgr_tools.user import limits as user_limits
 from qmgr_tools.user import new_password
@@ -29,6 +30,16 @@ Roles = Annotated[
         help="A role of the user; can be repeated. See: qmctl role ls",
     ),
 ]
+QueueManager = Annotated[
+    str,
+    typer.Option(
+        "--queue-manager",
+        metavar="MANAGER",
+        show_default=False,
+        help="The queue manager whose links log in as this user. The user cannot act as another "
+        "one, and no other user can act as MANAGER.",
+    ),
+]
 
 
 @command(options=user_limits.options(takes_default=False))
@@ -39,6 +50,15 @@ def create(
     disable: Annotated[
         bool, typer.Option("--disable", help="Create the user, but do not let it log in.")
     ] = False,
+    queue_manager: QueueManager = "",
+    store_id: Annotated[
+        str,
+        typer.Option(
+            metavar="HEX",
+            show_default=False,
+            help="Accept only this store of the queue manager: 32 digits from qmctl status there.",
+        ),
+    ] = "",
     password_file: new_password.File = None,
     generate: new_password.Generate = False,
     no_password: Annotated[
@@ -59,6 +79,9 @@ def create(
     The password is not sent to the queue manager, which stores only a verifier. To log in as
     another user for this command, give --user and --password-file before "user".
 
+    With --queue-manager, the command also allows links from MANAGER, as "qmctl link allow" does.
+    The first link pins the store of MANAGER, unless you give --store-id.
+
     \b
     JSON: an object as in "qmctl user ls", and
       password    the password, with --generate only
@@ -68,22 +91,35 @@ def create(
       qmctl user create billing --role consumer --password-file billing.password
       qmctl user create app --generate
       qmctl user create app --generate --connections-max 10 --puts-per-s-max 1000
+      qmctl user create EWR --role peer --queue-manager EWR --password-file ewr.password
     """
     doing = f"create user {name}"
     new_password.check(
         doing, password_file=password_file, generate=generate, no_password=no_password
     )
+    if store_id and not queue_manager:
+        raise usage(f"cannot {doing}", "--store-id needs --queue-manager")
+    pinned = checked(queue_manager, store_id)
     password = ""
     with call.client(doing) as client:
         was_open = _is_open(client)
         if not no_password:
             password = new_password.find(doing, name, password_file, generate=generate)
         row: Any = client.admin.user_create(
-            name, password, roles=role or (), enabled=not disable, limits=attribute.given(limits)
+            name,
+            password,
+            roles=role or (),
+            enabled=not disable,
+            limits=attribute.given(limits),
+            queue_manager=queue_manager,
         )
+        if queue_manager:
+            client.admin.link_allow(queue_manager, pinned)
     words = f"created user {name}"
     words += f" with {'role' if len(row['roles']) == 1 else 'roles'} " if row["roles"] else ""
     words += output.listed(row["roles"])
+    if queue_manager:
+        words += f" for links of queue manager {queue_manager}, which are now allowed"
     if was_open:
         words += "; all clients must log in from now on"
     elif not row["roles"]:
@@ -103,6 +139,10 @@ def alter(
         bool | None,
         typer.Option("--enable/--disable", show_default=False, help="Whether the user may log in."),
     ] = None,
+    queue_manager: QueueManager = "",
+    no_queue_manager: Annotated[
+        bool, typer.Option("--no-queue-manager", help="Unbind the user from its queue manager.")
+    ] = False,
     password: Annotated[
         bool | None,
         typer.Option(
@@ -145,9 +185,12 @@ def alter(
         generate=generate,
     )
     new_password.check(doing, role=role, no_role=no_role)
+    new_password.check(doing, queue_manager=queue_manager, no_queue_manager=no_queue_manager)
     is_new = bool(password or password_file is not None or generate)
     changed = attribute.given(limits)
-    if not (is_new or role or no_role or changed) and enable is None and password is None:
+    bound = "" if no_queue_manager else queue_manager or None
+    is_changed = is_new or role or no_role or changed or bound is not None
+    if not is_changed and enable is None and password is None:
         raise usage(f"cannot {doing}", "no change is given")
     with call.client(doing) as client:
         found = "" if password is False else None
@@ -160,6 +203,7 @@ def alter(
             roles=[] if no_role else role or None,
             enabled=enable,
             limits=changed,
+            queue_manager=bound,
         )
     is_cut_off = found is not None or enable is False
     words = f"altered user {name}" + (f"; closed {closed(row)}" if is_cut_off else "")

@@ -33,6 +33,7 @@ COLUMNS = (
     output.Column("has_password", "PASSWORD", output.flag),
     output.Column("roles", "ROLES", output.listed),
     output.Column("grants", "GRANTS", lambda grants: str(len(grants)), is_number=True),
+    output.text("queue_manager"),
     output.Column("created_us", "CREATED", _moment),
     output.Column("password_us", "PASSWORD SET", _moment),
 )
@@ -57,6 +58,7 @@ def ls(
       roles                      an array of names
       grants                     an array of [right, kind, pattern], without the
                                  grants of the roles
+      queue_manager              the queue manager to which the user is bound, or ""
       created_us, password_us    times of creation and of the last new password,
                                  in microseconds since 1970; 0 means never
       limits                     an object with the limits in force; 0 is unlimited

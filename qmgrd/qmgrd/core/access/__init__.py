@@ -5,6 +5,7 @@
 * ``user``: the stored row of a user
 * ``user_limits``: the limits of a user, and their errors
 * ``users``: all users and roles, and the access of each user
+* ``bindings``: the users that are bound to queue managers
 * ``access``: the rights of one user, decided once for each object
 * ``rights``: decides about the objects that names reach
 * ``origin``: the other end of a connection, before its login

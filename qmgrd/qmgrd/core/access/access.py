@@ -67,6 +67,7 @@ class Access:
         "decided",
         "is_administrator",
         "limits",
+        "owner",
         "put_rate",
         "sessions",
         "stored",
@@ -76,6 +77,7 @@ class Access:
     def __init__(
         self,
         user: str,
+        owner: str = "",
         remembered: RememberedDecisions | None = None,
         stored: StoredBytes | None = None,
     ) -> None:
@@ -83,10 +85,12 @@ class Access:
 
         Args:
             user: The name of the user.
+            owner: The text by which the jobs and subscriptions of the user refer to it.
             remembered: The users whose decisions are remembered.
             stored: The bytes on the queues that the user created.
         """
         self.user = user
+        self.owner = owner or user
         self.limits = UNLIMITED
         self.put_rate = PutRate()
         self.sessions: dict[int, OpenSession] = {}

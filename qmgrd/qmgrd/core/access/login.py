@@ -106,6 +106,11 @@ class Login:
         """Takes the facts that TLS proved about the other end, before the hello."""
         self._origin = self._origin._replace(tls=tls)
 
+    def owner(self, identity: Identity) -> str:
+        """Returns the text that stands for the user of *identity* in session tokens."""
+        user = self._logins.users().users.get(identity.user)
+        return user.owner if user is not None else identity.user
+
     def begin(
         self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes] = lambda user: b""
     ) -> Decision:
@@ -146,7 +151,7 @@ class Login:
         return self._may(user, rule.SCRAM)  # which also allows logins that are bound
 
     def _certified(self) -> Decision:
-        name = self._logins.certificates.user_of(self._origin.tls)
+        self.claimed = name = self._logins.certificates.user_of(self._origin.tls)
         user = self._logins.users().users.get(name)
         if not name:
             self.reason = "no entry of auth.certificates leads from the certificate to one user"

@@ -53,9 +53,13 @@ class Rights:
         for access in self._users.accesses.values():
             access.forget_allowed()
 
-    def of_user(self, user: str) -> Access:
-        """Returns the access of *user*, which has no rights if it was deleted."""
-        return self._users.accesses.get(user) or Access(user)
+    def of_owner(self, owner: str) -> Access:
+        """Returns the access of *owner*, which has no rights if the user was deleted since."""
+        return self._users.of_owner(owner)
+
+    def of_manager(self, manager: str) -> Access | None:
+        """Returns the access of the user that is bound to a queue manager, or None."""
+        return self._users.of_manager(manager)
 
     def needed(self, need: Need, value: Callable[[str], Any], peer: str) -> Iterator[Needed]:
         """Yields the rights that *need* stands for.

@@ -14,7 +14,7 @@ from qmgrd.core.access.grant import Grant
 ADMINISTRATOR = "administrator"
 _ALL = ("*", "SYSTEM.*", "*@*")  # all names, with those of system queues and of remote queues
 _BODIES = {Right.GET, Right.BROWSE, Right.SUBSCRIBE}  # The holder can read bodies of messages.
-_PEERS = {Right.LINK, Right.FETCH}  # The holder can pass for another queue manager.
+_PEERS = {Right.LINK, Right.FETCH, Right.FORWARD}  # The holder can pass for another queue manager.
 
 
 class Role(NamedTuple):

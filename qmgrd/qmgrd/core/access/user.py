@@ -15,6 +15,9 @@ ROLES_MAX = 32  # roles of one user
 GRANTS_MAX = 1_000  # grants of one user or role
 _LIMITS = "limits"  # a field of the row that exists only if limits differ from the defaults
 _FIELDS = ("verifier", "roles", "grants", "enabled", "created_us", "altered_us")
+_QUEUE_MANAGER, _NUMBER = "queue_manager", "number"  # fields of later versions, left out if empty
+# Separates the name of an owner from its number. Names do not contain it.
+_NUMBERED = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class User:
     is_enabled: bool = True
     created_us: int = 0
     altered_us: int = 0  # time of the last change of the verifier
+    queue_manager: str = ""  # the only queue manager as which the user may open links; "" for any
+    number: int = 0  # never used again; 0 if an older version created the user
     more: dict[str, Any] = field(default_factory=dict)  # fields of a newer version
     limits: dict[str, int] = field(default_factory=dict)  # limits that differ from the defaults
 
@@ -41,9 +46,18 @@ class User:
             self.created_us,
             self.altered_us,
         )
-        own = {_LIMITS: self.limits} if self.limits else {}
-        row: bytes = pack(self.more | dict(zip(_FIELDS, values, strict=True)) | own)
+        later = {_QUEUE_MANAGER: self.queue_manager, _NUMBER: self.number, _LIMITS: self.limits}
+        found = dict(zip(_FIELDS, values, strict=True))
+        row: bytes = pack(self.more | found | {key: value for key, value in later.items() if value})
         return row
+
+    @property
+    def owner(self) -> str:
+        """The text by which jobs, subscriptions, producers and sessions refer to this user.
+
+        A user that is deleted and created again is another owner.
+        """
+        return f"{self.name}{_NUMBERED}{self.number}" if self.number else self.name
 
     def with_grants(self, added: list[Grant]) -> "User":
         """Returns the user with further grants. A grant exists only once."""
@@ -52,6 +66,11 @@ class User:
     def without_grants(self, removed: list[Grant]) -> "User":
         """Returns the user without these grants."""
         return replace(self, grants=tuple(x for x in self.grants if x not in removed))
+
+
+def name_of(owner: str) -> str:
+    """Returns the name of the user to whom *owner* refers, as :attr:`User.owner` returned it."""
+    return owner.partition(_NUMBERED)[0]
 
 
 def decode(name: str, row: bytes) -> User:
@@ -67,6 +86,9 @@ def decode(name: str, row: bytes) -> User:
         facts.pop(key, None) for key in _FIELDS
     )
     limits = facts.pop(_LIMITS, {})
+    queue_manager, number = facts.pop(_QUEUE_MANAGER, ""), facts.pop(_NUMBER, 0)
+    if type(queue_manager) is not str or type(number) is not int:
+        raise ValueError("the queue manager or the number is invalid")
     if type(created_us) is not int or type(altered_us) is not int or type(enabled) is not bool:
         raise ValueError("a time or a flag is invalid")
     if not all(type(role) is str for role in roles):
@@ -81,6 +103,8 @@ def decode(name: str, row: bytes) -> User:
         enabled,
         created_us,
         altered_us,
+        queue_manager,
+        number,
         facts,
         {key: check_value(name, key, value) for key, value in limits.items()},
     )

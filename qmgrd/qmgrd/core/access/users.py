@@ -20,10 +20,11 @@ from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access import user as rows_
 from qmgrd.core.access.access import Access, RememberedDecisions
+from qmgrd.core.access.bindings import Bindings
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
-from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
+from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User, name_of
 from qmgrd.core.access.user_limits import check_value, in_force
 from qmgrd.core.catalogue.near import nearest
 from qmgrd.core.context.context import Context
@@ -32,7 +33,7 @@ from qmgrd.core.layout import row as rows
 
 ROLES_EXIST_MAX = 1_000  # roles in addition to the built-in ones
 _BUILT_IN = {name: table_of(role.grants) for name, role in BUILT_IN.items()}
-ATTRIBUTES = ("verifier", "roles", "enabled", *USER_LIMITS)
+ATTRIBUTES = ("verifier", "roles", "enabled", "queue_manager", *USER_LIMITS)
 
 
 class Users:
@@ -52,6 +53,7 @@ class Users:
         # change of the role costs little even if many users have it.
         self._tables: dict[str, GrantTable] = {}
         self.changed: set[str] = set()  # users whose access changed, until the broker has checked
+        self.bindings = Bindings(context)
         self._names: list[str] = []  # sorted names of users, or empty if they must be sorted again
         self.is_open = True
 
@@ -70,6 +72,7 @@ class Users:
                     found[name] = rows_.decode(name, row)
         self._tables = {name: table_of(role.grants) for name, role in self.roles.items()}
         for user in self.users.values():
+            self.bindings.bind(user)
             self._apply(user)
 
     # Reading
@@ -96,6 +99,16 @@ class Users:
         if user is None or not user.is_enabled:
             return False
         return identity.verifier is None or user.verifier == identity.verifier
+
+    def of_owner(self, owner: str) -> Access:
+        """Returns the access of *owner*, which has no rights if the user was deleted since."""
+        found = self.accesses.get(name_of(owner))
+        return found if found is not None and found.owner == owner else Access(name_of(owner))
+
+    def of_manager(self, manager: str) -> Access | None:
+        """Returns the access of the user that is bound to a queue manager, or None."""
+        user = self.bindings.user_of(manager)
+        return self.accesses[user] if user else None
 
     def find_role(self, name: str) -> User:
         """Returns the role *name*, which is not a built-in one.
@@ -130,6 +143,7 @@ class Users:
             "password_us": user.altered_us,
             "limits": in_force(self._context.config.user_defaults, user.limits)._asdict(),
             "given": [name for name in USER_LIMITS if name in user.limits],
+            "queue_manager": user.queue_manager,
         }
         if with_secrets:
             row["verifier"] = "" if user.verifier is None else str(user.verifier)
@@ -180,7 +194,8 @@ class Users:
         if len(self.users) >= limit:
             raise _exhausted(amount(len(self.users), "user"), limit, "auth.users_max")
         now_us = self._context.now.wall_us
-        user = self._with(User(name, created_us=now_us), attributes)
+        number = self._context.ids.next()
+        user = self._with(User(name, created_us=now_us, number=number), attributes)
         if self.is_open and not _can_administer(user):
             raise RequestError(
                 ErrorCode.ADMINISTRATOR_REQUIRED,
@@ -219,6 +234,7 @@ class Users:
         if len(self.users) > 1:
             self._check_administrators(user, None)
         del self.users[name]
+        self.bindings.unbind(user)
         self._names = []
         access = self.accesses.pop(name, None)
         if access is not None:
@@ -302,6 +318,8 @@ class Users:
                 user = replace(user, is_enabled=value)
             elif name in USER_LIMITS:
                 user = replace(user, limits=_limited(user, name, value))
+            elif name == "queue_manager" and type(value) is str:
+                user = replace(user, queue_manager=self.bindings.check(user, value))
             else:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
@@ -342,7 +360,13 @@ class Users:
     def _put(self, user: User) -> None:
         if user.name not in self.users:
             self._names = []
+        before = self.users.get(user.name, User(user.name))
         self.users[user.name] = user
+        self.bindings.unbind(before)
+        self.bindings.bind(user)
+        if before.queue_manager != user.queue_manager:
+            # Others may have lost the right to act as the queue manager.
+            self.changed.update(self.users)
         self._store(keys.SPACE_USER + user.name.encode(), user)
         self._apply(user)
 
@@ -382,7 +406,9 @@ class Users:
         access = self.accesses.get(user.name)
         if access is None:
             stored = self._context.totals.stored_by(user.name)
-            access = self.accesses[user.name] = Access(user.name, self._remembered, stored)
+            access = self.accesses[user.name] = Access(
+                user.name, user.owner, self._remembered, stored
+            )
         self.changed.add(user.name)
         self._limit(access, user)
         if not user.is_enabled:
@@ -393,7 +419,7 @@ class Users:
             if name in BUILT_IN:
                 tables.append(_BUILT_IN[name])
                 if BUILT_IN[name].is_peer:
-                    grants += peer_grants(user.name)
+                    grants += peer_grants(user.queue_manager or user.name)
             elif name in self._tables:  # A damaged role may be set aside.
                 tables.append(self._tables[name])
         access.grant(grants, tables, is_administrator=ADMINISTRATOR in user.roles)

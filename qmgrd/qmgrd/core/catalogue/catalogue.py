@@ -11,7 +11,7 @@ A queue id is assigned once and never used again. The name of a deleted queue ca
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import name as names
@@ -441,12 +441,6 @@ class Catalogue:
             is_in_use = known.waiting or known.leases
             shown["unused_ms"] = 0 if is_in_use else self._context.now.ms - used_ms
         return shown | known.describe()
-
-    def remotes_of(self, manager: str) -> Iterator[str]:
-        """Yields the names that use the link to *manager*: remote queues and proxies."""
-        for bound_for in self.remotes.referred():
-            if route.link_to(self, bound_for).name == manager:
-                yield from self.remotes.of(bound_for)
 
     def next_queue_id(self) -> int:
         """Returns a queue id that was never used before."""

@@ -9,7 +9,7 @@ from qmgr_protocol import name as names
 from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
-from qmgrd.core.catalogue import link_attributes
+from qmgrd.core.catalogue import link_attributes, route
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.missing import unknown_link_error
 from qmgrd.core.context.context import Context
@@ -126,7 +126,7 @@ class LinkDefinitions:
         link.row |= {attribute: after for attribute, (_, after) in changed.items()}
         self._set_routes()
         try:
-            for _ in self._catalogue.remotes_of(name):
+            for _ in route.remotes_of(self._catalogue, name):
                 # Each name must still have a link after the change.
                 pass
         except RequestError as error:

@@ -102,6 +102,15 @@ def reached(name: str, own: str) -> str:
     return (target or name) if topics.is_topic(name) or manager == own else name
 
 
+def passed(name: str, own: str) -> str:
+    """Returns the transmission queue over which a publication to *name* only passes *own*, or "".
+
+    A topic has no queue manager, so its name does not show the right to pass.
+    """
+    manager = name.partition("@")[2] if topics.is_topic(name) else ""
+    return f"@{manager}" if manager not in ("", own) else ""
+
+
 def may_forward(name: str, own: str) -> bool:
     """Returns whether the queue manager *own* may forward a message to *name*.
 
@@ -170,3 +179,10 @@ def _loop_error(put: m.Put, hops: Any, own: str) -> RequestError:
     route_to = " -> ".join(str(hop) for hop in [*hops, own])
     why = "was already here" if own in hops else f"came through {len(hops)} queue managers"
     return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {route_to}")
+
+
+def remotes_of(catalogue: "Catalogue", manager: str) -> Iterator[str]:
+    """Yields the names that use the link to *manager*: remote queues and proxies."""
+    for bound_for in catalogue.remotes.referred():
+        if link_to(catalogue, bound_for).name == manager:
+            yield from catalogue.remotes.of(bound_for)

@@ -45,7 +45,9 @@ class Producer:
     instance: int = 0  # the program instance that last opened the producer without resuming it
     # Runs of ids above ``seen``, in the format of Committed.
     stamps: list[list[int]] = field(default_factory=list)
-    user: str = ""  # the only user who may open the producer; "" if it was created without a user
+    user: str = (
+        ""  # owner: the only user who may open the producer; "" if it was created without a user
+    )
 
     @property
     def key(self) -> bytes:

@@ -29,14 +29,14 @@ def adopt(rights: Rights, job: Job) -> None:
 
 def _may_put(rights: Rights, job: Job, name: str) -> bool:
     needed = rights.reached(Right.PUT, Kind.DESTINATION, name)
-    return rights.refusal(rights.of_user(job.user), needed, f"job {job.id}") is None
+    return rights.refusal(rights.of_owner(job.user), needed, f"job {job.id}") is None
 
 
 def refusal(rights: Rights, job: Job) -> RequestError | None:
     """Returns NOT_AUTHORIZED if the user who began *job* lacks a right for it now, or None."""
     if not job.user:
         return None
-    access = rights.of_user(job.user)
+    access = rights.of_owner(job.user)
     for need in NEEDS[job.row["kind"]]:
         for needed in rights.needed(need, job.row.get, ""):
             error = rights.refusal(access, needed, f"job {job.id}")

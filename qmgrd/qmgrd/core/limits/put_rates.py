@@ -16,7 +16,8 @@ from qmgr_protocol import messages as m
 _SECOND_MS = 1_000
 WAIT_MIN_MS = 10  # time after which a turn serves delayed puts again, so that turns stay few
 ENDLESS = 1 << 60  # the tokens of a bucket without a limit
-DELAYED = frozenset({m.Put, m.UnitPut})
+_PUTS = m.Put, m.UnitPut
+DELAYED = frozenset(_PUTS)
 
 
 class PutRate:
@@ -46,7 +47,10 @@ class PutRate:
 
     def wait_ms(self, now_ms: int) -> int:
         """Returns the time until a put may be served, or 0 if one may be served now."""
-        self._fill(now_ms)
+        if now_ms != self._filled_ms:
+            self._fill(now_ms)
+        if self._messages > 0 and self._bytes > 0:
+            return 0
         return max(
             _missing_ms(self._messages, self._messages_per_s),
             _missing_ms(self._bytes, self._bytes_per_s),
@@ -80,7 +84,7 @@ def _missing_ms(tokens: int, per_s: int) -> int:
 
 def cost(message: object, size_bytes: int) -> tuple[int, int]:
     """Returns the messages and the bytes for which a put takes tokens."""
-    assert isinstance(message, m.Put | m.UnitPut)
+    assert isinstance(message, _PUTS)
     return len(message.records) or 1, size_bytes
 
 

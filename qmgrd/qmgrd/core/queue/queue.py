@@ -134,7 +134,7 @@ class Queue:
     def has_room(self, messages: int, bytes_: int) -> bool:
         """Returns whether a put of *messages* with a total of *bytes_* bytes fits in the queue."""
         bounds = self._bounds
-        used_bytes = self.used_bytes
+        used_bytes = self.counters.bytes + self.uncommitted.bytes
         return (
             self.messages + messages <= bounds.depth_max
             and used_bytes + bytes_ <= bounds.bytes_max

@@ -34,7 +34,7 @@ class JobAdmin:
         check_unlocked(queue.name, "purge")
         job = self._jobs.start(
             "purge",
-            user=session.identity.user,
+            user=session.owner,
             **_facts(queue, queue.counters.delayed),
             where=message.where,
             messages_max=message.messages_max,
@@ -57,7 +57,7 @@ class JobAdmin:
             self._check_target(queue, message.target)
         job = self._jobs.start(
             kind,
-            user=session.identity.user,
+            user=session.owner,
             **_facts(queue),
             target=message.target,
             where=message.where,

@@ -10,6 +10,7 @@ from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import LinkDefinitions, has_dialling
 from qmgrd.core.catalogue.link_facts import describe
+from qmgrd.core.catalogue.route import remotes_of
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import drop
 from qmgrd.core.jobs.jobs import Jobs
@@ -56,7 +57,7 @@ class LinkAdmin:
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
         """Deletes a link that no remote queue uses. Links from its peer remain allowed."""
         link = self._links.find(message.link)
-        users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
+        users = list(islice(remotes_of(self._catalogue, message.link), USERS_SHOWN_MAX))
         if users:
             known = ", ".join(name for name in users if session.shows(Kind.QUEUE, name))
             raise RequestError(

@@ -13,6 +13,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.rights import Needed, Rights, not_authorized
+from qmgrd.core.access.user import name_of
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.link.inbox import InboundPath
@@ -62,9 +63,11 @@ class Revocations:
                 and self._has_lost_link(session, session.access)
             ),
             ErrorCode.NOT_AUTHORIZED,
-            "the right to open links was revoked",
+            "the right to act as this queue manager was revoked",
         )
-        self._check_subscriptions(changed)
+        owned = self._catalogue.topics.owned
+        # A deleted user, and a new user of the same name, are two owners.
+        self._check_subscriptions([owner for owner in owned if name_of(owner) in changed])
         changed.clear()
 
     def _check_consumers(self, session: Session) -> None:
@@ -83,22 +86,27 @@ class Revocations:
         return [by_id[queue_id] for queue_id in found if queue_id in by_id]
 
     def _has_lost_link(self, session: Session, access: Access) -> bool:
-        """Returns whether *session* sends or fetches the messages of a link without the right."""
+        """Returns whether *session* sends or fetches the messages of a link without the right.
+
+        The same applies if its user may no longer act as the queue manager.
+        """
         rights = []
         if any(isinstance(stream, InboundPath) for stream in session.streams.values()):
             rights.append(Right.LINK)
         if session.path is not None:
             rights.append(Right.FETCH)
+        if rights and self._users.bindings.impostor(access.user, session.name) is not None:
+            return True
         return any(
             self._rights.refusal(access, Needed(right, Kind.PEER, session.name), "LinkOpen")
             for right in rights
         )
 
-    def _check_subscriptions(self, users: Iterable[str]) -> None:
-        """Decides which subscriptions of *users* receive publications from now on."""
+    def _check_subscriptions(self, owners: list[str]) -> None:
+        """Decides which subscriptions of *owners* receive publications from now on."""
         owned = self._catalogue.topics.owned
-        for user in users:
-            access = self._rights.of_user(user)
-            for found in owned.get(user, {}).values():
+        for owner in owners:
+            access = self._rights.of_owner(owner)
+            for found in owned[owner].values():
                 needed = Needed(Right.SUBSCRIBE, Kind.TOPIC, found.topic)
                 found.is_refused = self._rights.refusal(access, needed, "Subscribe") is not None

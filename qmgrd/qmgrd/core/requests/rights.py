@@ -93,7 +93,7 @@ class Guard:
             access: The rights of the user.
             own: The subscriptions that end with the user's connection.
             refused: The function that records a refusal.
-            right: The right to put, or to get.
+            right: The right to put, to get or to forward.
             name: The name.
 
         Raises:
@@ -105,8 +105,25 @@ class Guard:
             refused(needed)
             raise error
 
+    def check_fetched(
+        self, manager: str, refused: Callable[[Needed], None], right: Right, name: str
+    ) -> None:
+        """Checks that *manager*, from which a link fetches, has a right, as :meth:`check_right`.
+
+        Its messages need the rights of the user that is bound to it, as if it had dialled. Without
+        such a user, everything is allowed, because an operator created the link.
+        """
+        access = self._rights.of_manager(manager)
+        if access is not None:
+            self.check_right(access, (), refused, right, name)
+
     def reached(self, right: Right, name: str) -> Needed:
-        """Returns the needed right on the queue, topic or subscription that *name* reaches."""
+        """Returns the needed right on the queue, topic or subscription that *name* reaches.
+
+        For the right to forward, *name* is a queue manager.
+        """
+        if right is Right.FORWARD:
+            return Needed(right, Kind.PEER, name)
         kind = Kind.DESTINATION if right is Right.PUT else Kind.SOURCE
         return self._rights.reached(right, kind, name)
 

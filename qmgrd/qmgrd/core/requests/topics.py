@@ -309,7 +309,7 @@ class TopicAdmin:
         total = sum(queue.counters.parked for queue in asked if queue is not None)
         job = self._jobs.start(
             "republish-drop" if message.drop else "republish",
-            user=session.identity.user,
+            user=session.owner,
             where=message.where,
             arrival=arrival,
             subscriptions=message.subscriptions,

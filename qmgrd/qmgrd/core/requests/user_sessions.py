@@ -38,6 +38,11 @@ class UserSessions:
         access.sessions[session.connection] = session
         self._context.put_rates.watch(session.connection, access.put_rate)
 
+    def join_dialled(self, session: Session, manager: str) -> None:
+        """Applies the rights of *manager*, which a link dialled, to the messages that it sends."""
+        refused = partial(self._auditor.refused_right, session)
+        session.check_right = partial(self._guard.check_fetched, manager, refused)
+
     def leave(self, session: Session) -> None:
         """Ends the use of the limits by *session*, which is closed."""
         if session.access is not None:

@@ -21,8 +21,9 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
-from qmgrd.core.puts import report_right
+from qmgrd.core.puts import origin_right, report_right
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
+from qmgrd.core.puts.report_right import Check
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
@@ -331,9 +332,10 @@ class LinkStreams:
                 raise why
             check = inbound_path.session.check_right
             if check is not None:
-                check(Right.PUT, route.reached(put.queue, context.name))
-                records = report_right.without_refused(check, put.records, stream.peer)
-                put = put._replace(records=records)
+                foreign = origin_right.refusal(check, put.records, stream.peer)
+                if foreign is not None and count > 1:  # Refuses only the records of that origin.
+                    return [x for each in _singles(put) for x in self._store(inbound_path, each)]
+                put = self._checked(put, stream.peer, check, foreign)
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(
@@ -363,6 +365,20 @@ class LinkStreams:
         report_full(context, queue, refused, count)
         context.mark_changed(queue)
         return refused
+
+    def _checked(self, put: m.Put, peer: str, check: Check, foreign: RequestError | None) -> m.Put:
+        """Returns *put* without requests for reports that its sender may not put.
+
+        Raises:
+            RequestError: The error *foreign*, or the error for a missing right to put.
+        """
+        own = self._context.name
+        check(Right.PUT, route.reached(put.queue, own))
+        if onward := route.passed(put.queue, own):
+            check(Right.PUT, onward)
+        if foreign is not None:
+            raise foreign
+        return put._replace(records=report_right.without_refused(check, put.records, peer))
 
     def _no_pages(
         self, stream: LinkInbox, put: m.Put, fitting: int

@@ -106,6 +106,11 @@ class Session:
         """The user or the name of the other end, for the log."""
         return self.identity.user or self.name
 
+    @property
+    def owner(self) -> str:
+        """The text by which the user's jobs and subscriptions refer to it; "" without a user."""
+        return self.access.owner if self.access is not None else ""
+
     def shows(self, kind: Kind, name: str) -> bool:
         """Returns whether a list for this connection contains the object *name* of *kind*."""
         is_shown = self.shown(kind)

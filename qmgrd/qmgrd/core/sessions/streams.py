@@ -103,11 +103,11 @@ class Streams:
         An administrator may take a producer that was created without a user.
         """
         access = session.access
-        if access is None or not session.is_enforced or found.user == access.user:
+        if access is None or not session.is_enforced or found.user == access.owner:
             return
         is_free = access.is_administrator or not self.knows(message.producer_id)
         if not found.user and is_free:
-            found.user = access.user
+            found.user = access.owner
         elif message.resume:
             raise producer.unknown_error(self._context, message.producer_id)
         else:

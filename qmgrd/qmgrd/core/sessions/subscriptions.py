@@ -143,8 +143,8 @@ class Subscriptions:
             "first": publications.counters.next_arrival,
             "used_ms": context.now.ms,
         }
-        if session.identity.user:
-            row["owner"] = session.identity.user
+        if session.owner:
+            row["owner"] = session.owner
         catalogue.store_queue(name, row)
         found = self._topics.subscriptions[name]
         if found.queue is not None:

@@ -84,7 +84,7 @@ class Users:
 
     def __init__(self, count: int) -> None:
         self.remembered = RememberedDecisions()
-        self.all = [Access(f"user{number}", self.remembered) for number in range(count)]
+        self.all = [Access(f"user{number}", "", self.remembered) for number in range(count)]
         for found in self.all:
             found.grant([PUT], is_administrator=False)
 

@@ -28,6 +28,7 @@ def test_grants_of_built_in_roles_could_be_granted(role: str) -> None:
 
 def test_operator_may_do_everything_but_read_bodies_and_pass_for_a_peer() -> None:
     lacking = {Right.GET, Right.BROWSE, Right.SUBSCRIBE, Right.LINK, Right.FETCH}
+    lacking |= {Right.FORWARD}
     assert rights_of("operator") == {x for x in POSSIBLE if x[0] not in lacking}
 
 

@@ -12,7 +12,7 @@ from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.need import GRANTED_KINDS
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access.grant import Grant, check
-from qmgrd.core.access.user import User, decode
+from qmgrd.core.access.user import User, decode, name_of
 
 PATTERNS = st.text("ABC*.:@~-", min_size=1, max_size=20)
 TIMES = st.integers(0, 2**62)
@@ -44,6 +44,8 @@ USERS = st.builds(
     st.booleans(),
     TIMES,
     TIMES,
+    st.sampled_from(["", "NYC"]),
+    st.integers(0, 2**62),
     st.dictionaries(st.sampled_from(["newer", "newest"]), TIMES | st.text(), max_size=2),
     st.dictionaries(st.sampled_from(list(USER_LIMITS)), st.integers(0, 100_000)),
 )
@@ -63,6 +65,12 @@ def test_grant_exists_once_and_is_removed_with_one_request(
     assert len(user.grants) == len(set(user.grants))
     assert set(user.grants) == {*first, *second}
     assert set(user.without_grants(first).grants) == {*second} - {*first}
+
+
+def test_owner_states_the_number_of_a_user_if_it_has_one() -> None:
+    """Rows of older versions have no number, and their owners are names."""
+    assert [User("app").owner, User("app", number=7).owner] == ["app", "app#7"]
+    assert {name_of("app"), name_of("app#7")} == {"app"}
 
 
 VALID = unpack(User("app", roles=("consumer",), grants=(check("put", "queue", "Q"),)).encode())
@@ -87,6 +95,8 @@ VALID = unpack(User("app", roles=("consumer",), grants=(check("put", "queue", "Q
         {"limits": {"wings_max": 5}},
         {"limits": {"queues_max": -1}},
         {"limits": {"queues_max": "5"}},
+        {"queue_manager": 5},
+        {"number": "one"},
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import USER_LIMITS
 from qmgrd.core.access.user_limits import UserLimits, in_force
+from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.guarded import VERIFIER, Guarded
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -51,9 +52,9 @@ def wait_for_a_message(app: Client, number: int) -> None:
     """Sends a get. A refused get raises its error; an accepted one waits."""
     del number
     request_id = app.next_id()
-    for message in app.say(m.Get(request_id, "Q", 1, HOUR_MS, 0, 1 << 20)):
-        if type(message) is m.Error and message.request_id == request_id:
-            raise RequestError(ErrorCode(message.code), message.text, message.retry_after_ms)
+    for answer in app.say(m.Get(request_id, "Q", 1, HOUR_MS, 0, 1 << 20)):
+        if type(answer) is m.Error and answer.request_id == request_id:
+            raise RequestError(ErrorCode(answer.code), answer.text, answer.retry_after_ms)
 
 
 def open_producer(app: Client, number: int) -> None:
@@ -143,6 +144,37 @@ def test_streams_of_a_lost_connection_do_not_count(guarded: Guarded) -> None:
     again.hang_up()
     guarded.manager.turn()
     open_producer(guarded.manager.connect("bob", user="bob"), 2)
+
+
+def test_streams_of_a_link_count_and_move_to_a_newer_connection(guarded: Guarded) -> None:
+    guarded.user("FAR", roles=("peer",)).hang_up()
+    limit(guarded, "FAR", streams_max=1)
+    far = Far(guarded.manager, user="FAR")
+    far.open(life=b"L" * 16)
+    assert use_of(guarded, "FAR")["streams"] == 1
+    with pytest.raises(RequestError, match="user FAR has 1 open stream, and its limit is 1"):
+        far.open(life=b"L" * 16, path=1)
+    again = Far(guarded.manager, user="FAR")
+    again.open(life=b"L" * 16)
+    assert use_of(guarded, "FAR")["streams"] == 1
+
+
+def test_rate_delays_the_stream_of_a_link_and_does_not_break_it(guarded: Guarded) -> None:
+    manager = guarded.manager
+    guarded.user("FAR", roles=("peer",)).hang_up()
+    limit(guarded, "FAR", puts_per_s_max=2)
+    far = Far(manager, user="FAR")
+    far.open()
+    for seq_id in (1, 2, 3, 4):
+        far.client.send(m.Put(far.stream, seq_id, 0, "Q", [message(seq_id)]))
+    commit_ids = far.committed()
+    assert len(guarded.owner.bodies("Q")) == 2
+    for _ in range(4):
+        manager.turn(500)
+        commit_ids += far.committed()
+    assert commit_ids[-1] == 4
+    assert far.client.goaway is None
+    assert guarded.owner.bodies("Q") == [b"1", b"2", b"3", b"4"]
 
 
 def test_connection_above_the_limit_is_closed_with_the_reason(guarded: Guarded) -> None:
