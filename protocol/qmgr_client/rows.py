@@ -336,6 +336,9 @@ class SubjectRow(TypedDict, total=False):
     has_password: bool
     created_us: int
     password_us: int
+    queue_manager: str
+    limits: dict[str, int]
+    given: list[str]
     role: str
     built_in: bool
     users: int

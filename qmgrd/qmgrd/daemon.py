@@ -8,7 +8,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from secrets import token_urlsafe
 from typing import Any
 
 import structlog
@@ -16,8 +15,6 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.access.login import Login, Logins
-from qmgrd.core.access.origin import Origin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
@@ -25,13 +22,13 @@ from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import OwnLogin, Peer
 from qmgrd.core.turn import TurnFailed, Turns
-from qmgrd.net.connection_limits import ConnectionLimits, is_of_this_machine
+from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.dialler import TLS, dial
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
-from qmgrd.net.rule_log import log_unreachable
+from qmgrd.net.logins import login_at, logins_of
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.tls_service import TlsService
@@ -44,7 +41,6 @@ from qmgrd.snapshot.service import SnapshotService
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 QUARANTINE_MS = 60_000
-NONCE_BYTES = 18  # random bytes in the nonce of a login
 # Time that peers have, when the daemon stops, to read the data written to them.
 DRAIN_MAX_MS = 2_000
 LEAVE_MAX_MS = 250  # time that peers then have to close their end of the connection
@@ -92,7 +88,7 @@ class Daemon:
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
         secret = self._turns.boot.secret
-        self._logins = Logins(lambda: self._turns.broker.users, secret, config.auth)
+        self._logins = logins_of(lambda: self._turns.broker.users, secret, config.auth)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
@@ -179,7 +175,6 @@ class Daemon:
             boot=self._turns.boot.number,
             name=self.config.queue_manager.name,
         )
-        log_unreachable(self._logins.rules)
         self._notifier.ready(
             f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
             self.config.limits.liveness_ms,  # longer than any acceptable write of the store to disk
@@ -296,17 +291,13 @@ class Daemon:
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
             admit_user=self._admit_user,
-            login=None if dial else self._login(session),
+            login=None if dial else login_at(self._logins, session),
             own_login=own_login,
         )
 
     def _admit_user(self, user: str) -> m.Goaway | None:
         access = self._turns.broker.users.accesses.get(user)
         return None if access is None else access.connection_refusal()
-
-    def _login(self, session: SocketSession) -> Login:
-        origin = Origin(session.origin, is_of_this_machine(session.origin), session.is_owner)
-        return Login(self._logins, origin, token_urlsafe(NONCE_BYTES))
 
     def session_entered(self, session: SocketSession) -> None:
         """Registers a new connection."""

@@ -12,6 +12,7 @@ from qmgrd.core.arrivals.delayed_puts import DelayedPuts
 from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import owner
+from qmgrd.core.layout.owner import name_of
 from qmgrd.core.requests.audited import AUDITED
 from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
@@ -122,7 +123,7 @@ def test_accepted_put_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
     store = Streams._store
 
     def unless_of_bob(self: Streams, *put: Any) -> list[tuple[int, RequestError]]:
-        return [] if put[2].user == "bob" else store(self, *put)
+        return [] if name_of(put[2].user) == "bob" else store(self, *put)
 
     monkeypatch.setattr(Streams, "_store", unless_of_bob)
     assert_caught("keeps_limits")

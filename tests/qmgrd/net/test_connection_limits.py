@@ -132,7 +132,9 @@ async def test_one_address_cannot_take_all_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_limits, "LOOPBACK", "none")
-    monkeypatch.setattr("qmgrd.daemon.is_of_this_machine", lambda origin: True)  # no login needed
+    monkeypatch.setattr(
+        "qmgrd.net.logins.is_of_this_machine", lambda origin: True
+    )  # no login needed
     limits = TCP | {"connections_per_address_max": 2}
     async with running(tmp_path, listen=limits) as here:
         tcp, unix = addresses(here)

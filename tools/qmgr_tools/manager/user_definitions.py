@@ -11,7 +11,7 @@
     [users.EWR]
     queue_manager = "EWR"            # the only queue manager as which the user may open links
 
-A verifier is no password: nobody can log in with it, but a weak password can be guessed from it.
+A verifier is not a password: nobody can log in with it, but a weak password can be guessed from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -120,7 +120,7 @@ def without_defaults(found: Mapping[str, Row], defaults: Mapping[str, Any]) -> d
 
 
 def changed(before: Row | None, after: Row, defaults: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Returns the changed attributes. A verifier is never shown; a missing one is no change."""
+    """Returns the changed attributes. A verifier is never shown; a missing one changes nothing."""
     old = dict(defaults) if before is None else before
     found = {key: [old[key], after[key]] for key in defaults if old[key] != after[key]}
     if "verifier" in after and after["verifier"] != old.get("verifier"):

@@ -52,7 +52,7 @@ def init(
     The certificate is for listeners, links and clients. To renew it, run the command again: it
     replaces the files, and a running daemon reads them without a restart.
 
-    Whoever has ca.key can make certificates for any name. Move it to a safe place, and give other
+    The file ca.key can sign certificates for any name. Move it to a safe place, and give other
     machines only ca.crt.
 
     \b

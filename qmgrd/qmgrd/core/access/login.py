@@ -152,7 +152,7 @@ class Login:
         return self._may(user, rule.SCRAM)  # which also allows logins that are bound
 
     def _certified(self) -> Decision:
-        name = self._logins.certificates.user_of(self._origin.tls)
+        self.claimed = name = self._logins.certificates.user_of(self._origin.tls)
         user = self._logins.users().users.get(name)
         if not name:
             self.reason = "no entry of auth.certificates leads from the certificate to one user"

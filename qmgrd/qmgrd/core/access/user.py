@@ -10,14 +10,13 @@ from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access import grant as grants_
 from qmgrd.core.access.grant import Grant
 from qmgrd.core.access.user_limits import check_value
+from qmgrd.core.layout.owner import owner_of
 
 ROLES_MAX = 32  # roles of one user
 GRANTS_MAX = 1_000  # grants of one user or role
 _LIMITS = "limits"  # a field of the row that exists only if limits differ from the defaults
 _FIELDS = ("verifier", "roles", "grants", "enabled", "created_us", "altered_us")
 _QUEUE_MANAGER, _NUMBER = "queue_manager", "number"  # fields of later versions, left out if empty
-# Separates the name of an owner from its number. Names do not contain it.
-_NUMBERED = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class User:
 
         A user that is deleted and created again is another owner.
         """
-        return f"{self.name}{_NUMBERED}{self.number}" if self.number else self.name
+        return owner_of(self.name, self.number)
 
     def with_grants(self, added: list[Grant]) -> "User":
         """Returns the user with further grants. A grant exists only once."""
@@ -66,11 +65,6 @@ class User:
     def without_grants(self, removed: list[Grant]) -> "User":
         """Returns the user without these grants."""
         return replace(self, grants=tuple(x for x in self.grants if x not in removed))
-
-
-def name_of(owner: str) -> str:
-    """Returns the name of the user to whom *owner* refers, as :attr:`User.owner` returned it."""
-    return owner.partition(_NUMBERED)[0]
 
 
 def decode(name: str, row: bytes) -> User:

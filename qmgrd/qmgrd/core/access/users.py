@@ -24,12 +24,13 @@ from qmgrd.core.access.bindings import Bindings
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
-from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User, name_of
+from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
 from qmgrd.core.access.user_limits import check_value, in_force
 from qmgrd.core.catalogue.near import nearest
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.owner import name_of
 
 ROLES_EXIST_MAX = 1_000  # roles in addition to the built-in ones
 _BUILT_IN = {name: table_of(role.grants) for name, role in BUILT_IN.items()}
@@ -405,10 +406,9 @@ class Users:
         """Gives the access of *user* the rights of its grants and roles."""
         access = self.accesses.get(user.name)
         if access is None:
-            stored = self._context.totals.stored_by(user.name)
-            access = self.accesses[user.name] = Access(
-                user.name, user.owner, self._remembered, stored
-            )
+            stored = self._context.totals.stored_by(user.owner)
+            access = Access(user.name, user.owner, self._remembered, stored)
+            self.accesses[user.name] = access
         self.changed.add(user.name)
         self._limit(access, user)
         if not user.is_enabled:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from qmgr_protocol.errors import RequestError, name_of
 from qmgrd.core.context.audit_trail import OK, AuditRecord
 from qmgrd.core.layout import keys
+from qmgrd.core.layout import owner as owners
 from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
 
@@ -180,7 +181,12 @@ def record_of(job: Job) -> AuditRecord:
     if job.error is not None:
         result = name_of(job.error.code)
     return AuditRecord(
-        "JobEnd", job.user, kind="queue", object=row["queue"], result=result, detail=detail
+        "JobEnd",
+        owners.name_of(job.user),
+        kind="queue",
+        object=row["queue"],
+        result=result,
+        detail=detail,
     )
 
 

@@ -1,5 +1,6 @@
 """Keeps sums over all queues so that a status request need not visit every queue."""
 
+from qmgrd.core.layout.owner import name_of
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.stored_bytes import StoredBytes
 
@@ -22,9 +23,9 @@ class Totals:
         """Returns whether *queue* had leases at its last count."""
         return self._counted.get(queue.id, (0, 0))[1] > 0
 
-    def stored_by(self, user: str) -> StoredBytes:
-        """Returns the bytes on the queues that *user* created."""
-        return self._stored.setdefault(user, StoredBytes(user))
+    def stored_by(self, owner: str) -> StoredBytes:
+        """Returns the bytes on the queues that *owner* created."""
+        return self._stored.setdefault(owner, StoredBytes(name_of(owner)))
 
     def count(self, queue: Queue) -> None:
         """Adds the changes of *queue* since its last count."""

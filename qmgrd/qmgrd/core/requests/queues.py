@@ -58,9 +58,9 @@ class QueueAdmin:
         row = self._catalogue.create_queue(
             message.queue,
             message.attributes,
-            session.identity.user,
+            session.owner,
             lambda: (
-                access.check_use("queues_max", self._catalogue.owned[access.user])
+                access.check_use("queues_max", self._catalogue.owned[access.owner])
                 if access is not None
                 else None
             ),

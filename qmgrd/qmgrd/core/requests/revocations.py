@@ -13,9 +13,9 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.rights import Needed, Rights, not_authorized
-from qmgrd.core.access.user import name_of
 from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.layout.owner import name_of
 from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.requests.rights import Guard

@@ -94,15 +94,15 @@ class UserAdmin:
 
     def _use(self, user: User) -> dict[str, int]:
         """Returns the present use of each limit that counts something."""
-        access, name = self._users.accesses[user.name], user.name
+        access, owner = self._users.accesses[user.name], user.owner
         self._context.count_read(len(access.sessions), 0)
         return {
             "connections": len(access.sessions),
             "streams": access.streams,
-            "producers": self._streams.owners.count(name),
+            "producers": self._streams.owners.count(owner),
             "consumers": access.consumers,
-            "queues": self._catalogue.owned[name],
-            "subscriptions": len(self._catalogue.topics.owned.get(name, ())),
+            "queues": self._catalogue.owned[owner],
+            "subscriptions": len(self._catalogue.topics.owned.get(owner, ())),
             "stored_bytes": access.stored.bytes,
         }
 

@@ -131,8 +131,8 @@ class Streams:
         if message.resume or self.knows(message.producer_id):
             return
         if access is not None and access.limits.producers_max:
-            used = self.owners.count(access.user)
-            if used >= access.limits.producers_max and self._evict_of(access.user):
+            used = self.owners.count(access.owner)
+            if used >= access.limits.producers_max and self._evict_of(access.owner):
                 used -= 1
             access.check_use("producers_max", used)
         if self.producer_count >= context.config.producer.producers_max:

@@ -107,7 +107,7 @@ class Subscriptions:
             route.link_to(self._catalogue, manager)
         self._check_room()
         if session.access is not None:
-            owned = self._topics.owned.get(session.access.user, {})
+            owned = self._topics.owned.get(session.access.owner, {})
             session.access.check_use("subscriptions_max", len(owned))
         self._topics.check_filter(topics.filter_of(topic))
         found = self._make(session, topic, name, where, given)

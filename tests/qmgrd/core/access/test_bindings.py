@@ -1,4 +1,4 @@
-"""Which user may act as which queue manager. See also test_peer_rights.py."""
+"""Tests that users act only as their queue managers. See also test_peer_rights.py."""
 
 import pytest
 

@@ -12,7 +12,8 @@ from qmgr_protocol.limits import USER_LIMITS
 from qmgr_protocol.need import GRANTED_KINDS
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access.grant import Grant, check
-from qmgrd.core.access.user import User, decode, name_of
+from qmgrd.core.access.user import User, decode
+from qmgrd.core.layout.owner import name_of
 
 PATTERNS = st.text("ABC*.:@~-", min_size=1, max_size=20)
 TIMES = st.integers(0, 2**62)

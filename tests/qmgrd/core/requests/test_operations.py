@@ -15,7 +15,7 @@ REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not 
 def test_each_request_has_a_handler() -> None:
     kinds = [kind for kind, _ in _rows(Manager().turns.broker.services)]
     assert set(kinds) == REQUESTS | {SettlePart}
-    assert len(kinds) == 77
+    assert len(kinds) == 79
 
 
 def test_no_request_has_two_handlers() -> None:

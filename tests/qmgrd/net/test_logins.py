@@ -4,7 +4,7 @@ from structlog.testing import capture_logs
 
 from qmgr_config.access_rule import AccessRule
 from qmgrd.core.access.rule import Rules
-from qmgrd.net.rule_log import log_unreachable
+from qmgrd.net.logins import log_unreachable
 
 
 def test_rule_behind_one_that_fits_the_same_connections_is_logged() -> None:
