@@ -233,7 +233,7 @@ class Peer:
             raise LoginFailed("the peer asks for a login, and this link has none")
         try:
             answer = self._own_login.answer(challenge.data)
-        except ValueError as error:
+        except (ScramFailed, ValueError) as error:
             raise LoginFailed(f"the peer's challenge is invalid: {error}") from error
         return self._connection.send(m.AuthAnswer(answer))
 
