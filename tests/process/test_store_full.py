@@ -44,7 +44,7 @@ def put_until_full(daemon: Daemon) -> None:
 def commit_until_full(daemon: Daemon) -> ErrorCode | None:
     with daemon.connect() as wire:
         producer = wire.producer(b"U" * 16)
-        for number in range(1, ATTEMPTS):
+        for number in range(1, 3 * ATTEMPTS):
             wire.ask(m.UnitBegin, number)
             refused, _ = wire.ask(m.UnitPut, number, "Q", [heavy(number, 1_500)])
             if refused:

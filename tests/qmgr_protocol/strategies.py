@@ -150,6 +150,7 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
         "after": st.none() | st.tuples(st.integers(0, 255), U64).map(list),
     },
     m.ConnectionList: {"after": U64},
+    m.AccessTest: dict.fromkeys(("address", "user", "method", "tls"), TEXTS),
     m.AsideList: {"after": st.integers(0, 2**63 - 1)},
     m.Settle: {"unit": U32},
     m.QueuePurge: {"messages_max": U64},

@@ -11,7 +11,7 @@ from tests.sim.broken import Patch
 from tests.sim.guarded_net import GuardedNet
 from tests.sim.ledger import Violated
 
-SEEDS = 12
+SEEDS = 14
 STEPS = 600
 FORWARDING = 4  # a seed with more than two queue managers
 

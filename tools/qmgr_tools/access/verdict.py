@@ -56,7 +56,7 @@ def verdict(
 
     Examples:
       qmctl access test --from 10.1.2.3 --as billing --tls required
-      qmctl access test --from 10.1.2.3 --as billing --tls certificate --method certificate
+      qmctl access test --from 10.1.2.3 --as billing --method certificate
       qmctl access test --from unix --method open
     """
     with call.client("test the rules for logins") as client:

@@ -52,8 +52,8 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
       changed    whether any definition changed, or would change
       dry_run    true with --dry-run
       steps      an array: action (create, alter, delete), kind (link, inbound,
-                 template, queue, alias, role, user), name, changed: [before, after] of
-                 each option, null for a default
+                 template, queue, alias, role, user), name, changed: [before,
+                 after] of each option, null for a default
       unchanged  the number of definitions in the file that already matched
       kept       objects that --prune kept, with the reasons
 

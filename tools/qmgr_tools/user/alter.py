@@ -79,8 +79,8 @@ def create(
     The password is not sent to the queue manager, which stores only a verifier. To log in as
     another user for this command, give --user and --password-file before "user".
 
-    With --queue-manager, the command also allows links from MANAGER, as "qmctl link allow" does.
-    The first link pins the store of MANAGER, unless you give --store-id.
+    With --queue-manager, the command also allows links from MANAGER, like "qmctl link
+    allow". The first link pins the store of MANAGER, unless you give --store-id.
 
     \b
     JSON: an object as in "qmctl user ls", and
@@ -91,7 +91,7 @@ def create(
       qmctl user create billing --role consumer --password-file billing.password
       qmctl user create app --generate
       qmctl user create app --generate --connections-max 10 --puts-per-s-max 1000
-      qmctl user create EWR --role peer --queue-manager EWR --password-file ewr.password
+      qmctl user create EWR --role peer --queue-manager EWR --generate
     """
     doing = f"create user {name}"
     new_password.check(

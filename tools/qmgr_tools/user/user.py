@@ -58,11 +58,11 @@ def ls(
       roles                      an array of names
       grants                     an array of [right, kind, pattern], without the
                                  grants of the roles
-      queue_manager              the queue manager to which the user is bound, or ""
+      queue_manager              the queue manager of the user, or ""
       created_us, password_us    times of creation and of the last new password,
                                  in microseconds since 1970; 0 means never
-      limits                     an object with the limits in force; 0 is unlimited
-      given                      an array of the limits that differ from the defaults
+      limits                     the limits in force; 0 is unlimited
+      given                      an array of the limits that were set
 
     Examples:
       qmctl user ls

@@ -62,9 +62,10 @@ HEAD_FIELDS = (
 )
 HEAD_BYTES = HEAD.size
 # The head of an entry without a target and the head of the record that follows. GROUPED_HEADS also
-# has the group of the record, like records.GROUPED_HEAD.
-HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
-GROUPED_HEADS = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
+# has the group of the record, like records.GROUPED_HEAD. The version and the flags are one number.
+HEADS = struct.Struct(">HxBHHQQQIB11xBBHI")
+GROUPED_HEADS = struct.Struct(">HxBHHQQQIB11xHHI24sI")
+PLAIN = VERSION << 8 | INLINE  # the version and the flags of an entry without special handling
 # Maximum size of a stamped record in its entry. The difference leaves room for a target.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)

@@ -33,6 +33,7 @@ _pack_item = DELIVERY.pack
 _HEADS = entries.HEADS
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
+_PLAIN = entries.PLAIN
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 # The start of a new reference to a publication. The put time follows.
@@ -122,7 +123,7 @@ def _scan(
             continue
         length, more, tail = len(value), 0, b""
         (
-            flags,
+            version_and_flags,
             target,
             delivered,
             failed,
@@ -137,7 +138,7 @@ def _scan(
             body,
         ) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS
         if (
-            flags
+            version_and_flags != _PLAIN
             or target
             or group
             or expires

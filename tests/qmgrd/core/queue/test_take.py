@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qmgr_protocol import record as records
@@ -90,6 +90,11 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
 
 
 @given(st.lists(fields.map(records.encode), max_size=12), rot, steps)
+@example(  # a damaged version, which the short path once did not see
+    [records.encode(Fields(b"")), records.encode(Fields(bytes(4_200)))],
+    [(0, 0, 1)],
+    [("take", 1, 1)],
+)
 def test_plain_entries_are_taken_as_all_others(
     batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any]
 ) -> None:

@@ -31,6 +31,7 @@ _PUT_BYTES = _PUT.size
 _OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)
 _TAKE = entries.GROUPED_HEADS
 _RECORD_AT = entries.HEAD_BYTES
+_PLAIN = entries.PLAIN
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
 
@@ -162,7 +163,7 @@ def take_run(
         if arrival in leases or number >= stop or size >= credit or len(value) <= least:
             break
         (
-            flags,
+            version_and_flags,
             target,
             delivered,
             failed,
@@ -182,7 +183,7 @@ def take_run(
             # layout.
             break
         if (
-            flags
+            version_and_flags != _PLAIN
             or target
             or expires_ms
             or due_ms
