@@ -17,7 +17,8 @@ def login_of(config: LinkConfig, link: str) -> LoginConfig | None:
         ValueError: The link has no login, and link.require_login is set.
     """
     found = next((login for login in config.logins if login.manager == link), None)
-    if found is None and config.require_login:
+    logs_in = found is not None and (found.use_certificate or found.password_file is not None)
+    if config.require_login and not logs_in:
         raise ValueError(
             f"link.require_login is set, but no login for {link} is configured: add it to "
             "[[link.logins]]"
@@ -28,15 +29,8 @@ def login_of(config: LinkConfig, link: str) -> LoginConfig | None:
 def link_login(config: LoginConfig | None) -> OwnLogin | None:
     """Returns a new login for one connection, or None if the link does not log in.
 
-    Args:
-        logins: The configured logins.
-        link: The queue manager at the other end.
-        is_required: Whether a link without a login must not dial. Without a login, nothing proves
-            which queue manager answers.
-
     Raises:
-        ValueError: The password file cannot be read, or the password is not valid. Or the link has
-            no login, but needs one.
+        ValueError: The password file cannot be read, or the password is not valid.
     """
     if config is not None and config.use_certificate:
         return CertificateLogin()

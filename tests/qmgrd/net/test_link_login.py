@@ -32,6 +32,14 @@ def test_link_without_a_login_does_not_dial_if_a_login_is_required(tmp_path: Pat
     assert link_login(login_of(found, "NYC")) is not None
 
 
+def test_entry_without_a_login_is_not_enough_if_a_login_is_required() -> None:
+    pinned = LoginConfig(manager="NYC", fingerprint="ab" * 32)
+    with pytest.raises(ValueError, match="no login for NYC is configured"):
+        login_of(LinkConfig(logins=(pinned,), require_login=True), "NYC")
+    shown = LoginConfig(manager="NYC", use_certificate=True)
+    assert login_of(LinkConfig(logins=(shown,), require_login=True), "NYC") == shown
+
+
 @pytest.mark.parametrize("password", [b"secret", b"secret\n"])
 def test_login_proves_the_password_of_the_file(tmp_path: Path, password: bytes) -> None:
     login = link_login(config(tmp_path, password))
