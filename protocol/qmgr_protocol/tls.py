@@ -212,7 +212,7 @@ def end_point(certificate: bytes) -> bytes:
         used = Certificate.load(certificate)["signature_algorithm"].hash_algo
     except ValueError:  # an algorithm for which the RFC defines no hash
         used = "sha256"
-    name = "sha256" if used in ("md5", "sha1") else used.replace("sha512_", "sha512-")
+    name = used if used in ("sha224", "sha384", "sha512") else "sha256"
     return hashlib.new(name, certificate).digest()
 
 

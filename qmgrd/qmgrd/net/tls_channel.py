@@ -92,8 +92,15 @@ class TlsChannel:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def encrypted(self, data: bytes) -> bytes:
-        """Returns *data* as bytes for the socket."""
-        self.tls.write(data)
+        """Returns *data* as bytes for the socket.
+
+        Raises:
+            TlsFailed: The peer left TLS in a state in which nothing can be sent.
+        """
+        try:
+            self.tls.write(data)
+        except ssl.SSLError as error:  # also SSLWantReadError, after a part of a handshake message
+            raise TlsFailed(explained(error)) from error
         return self._outgoing.read()
 
     def farewell(self) -> bytes:

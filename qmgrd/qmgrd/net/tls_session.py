@@ -128,7 +128,16 @@ class TlsSession(SocketSession):
         if self._is_plain:
             return data
         # Before the end of the handshake, a peer cannot read what this end says.
-        return self._channel.encrypted(data) if self._channel.is_open and data else b""
+        if not (self._channel.is_open and data):
+            return b""
+        try:
+            return self._channel.encrypted(data)
+        except TlsFailed as error:
+            # The callers close connections, too, so the abort must not happen inside of them.
+            self._why = str(error)
+            if self._transport is not None:
+                asyncio.get_running_loop().call_soon(self._transport.abort)
+            return b""
 
     def _farewell(self) -> bytes:
         return b"" if self._is_plain else self._channel.outgoing() + self._channel.farewell()
