@@ -193,6 +193,8 @@ def load_certificate(context: ssl.SSLContext, path: str, key_path: str) -> None:
         else:
             why = f"{path} must contain a certificate, and {keys} its key, both in PEM"
         raise TlsFailed(why) from None
+    except OSError as error:  # The file was removed meanwhile.
+        raise TlsFailed(f"cannot read {path} or its key: {error.strerror}") from None
 
 
 def fingerprint(certificate: bytes) -> str:

@@ -17,6 +17,9 @@ class Shaking(Protocol):
     def shake(self) -> None:
         """Makes the next step of the handshake."""
 
+    def fail(self, error: Exception) -> None:
+        """Closes the connection after an internal error."""
+
 
 class Handshakes:
     """The connections whose next step of the TLS handshake is due, in the order of arrival.
@@ -42,5 +45,8 @@ class Handshakes:
         self._is_scheduled = False
         for connection in list(islice(self._due, STEPS_MAX)):
             del self._due[connection]
-            connection.shake()
+            try:
+                connection.shake()
+            except Exception as error:  # A bug must not stop the handshakes of others.
+                connection.fail(error)
         self._schedule()

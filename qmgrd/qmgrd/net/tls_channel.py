@@ -5,9 +5,11 @@ read, and they cannot close one direction only, which a goodbye needs.
 """
 
 import ssl
+from collections.abc import Iterator
 from contextlib import suppress
 
 from qmgr_protocol.tls import TlsFailed, explained
+from qmgrd.net.tls_records import TlsRecords
 
 # Longer chains of certificates are not useful, and OpenSSL would keep all of these bytes.
 HANDSHAKE_MAX_BYTES = 64 * 1024
@@ -35,6 +37,7 @@ class TlsChannel:
         self.is_open = False  # whether the handshake is finished
         self.has_ended = False  # whether the peer has closed its direction
         self._handshake_bytes = 0
+        self._records = TlsRecords()
 
     @staticmethod
     def is_plain(first: bytes) -> bool:
@@ -42,16 +45,16 @@ class TlsChannel:
         return not first.startswith(_FIRST_BYTE)
 
     def feed(self, data: bytes) -> None:
-        """Takes *data* from the socket.
+        """Takes *data* of the handshake from the socket.
 
         Raises:
             TlsFailed: The handshake is longer than HANDSHAKE_MAX_BYTES.
         """
         self._incoming.write(data)
-        if not self.is_open:
-            self._handshake_bytes += len(data)
-            if self._handshake_bytes > HANDSHAKE_MAX_BYTES:
-                raise TlsFailed(f"the TLS handshake is longer than {HANDSHAKE_MAX_BYTES} bytes")
+        self._records.skip(data)
+        self._handshake_bytes += len(data)
+        if self._handshake_bytes > HANDSHAKE_MAX_BYTES:
+            raise TlsFailed(f"the TLS handshake is longer than {HANDSHAKE_MAX_BYTES} bytes")
 
     def shake(self) -> bool:
         """Continues the handshake. Returns whether it is finished.
@@ -72,13 +75,24 @@ class TlsChannel:
         """Returns the bytes to write to the socket."""
         return self._outgoing.read()
 
-    def decrypted(self) -> bytes:
-        """Returns all bytes that the peer sent and that have not been returned yet.
+    def decrypted(self, data: bytes) -> Iterator[bytes]:
+        """Takes *data* from the socket, and yields what the peer sent, a few records at a time.
 
         Raises:
-            TlsFailed: The peer broke TLS, or refused the certificate of this end.
+            TlsFailed: The peer broke TLS, or refused the certificate of this end. Everything that
+                arrived before the error has been yielded.
         """
-        parts = []
+        for part in self._records.slices(data):
+            self._incoming.write(part)
+            found, error = self._read()
+            if found:
+                yield found
+            if error is not None:
+                raise error
+
+    def _read(self) -> tuple[bytes, TlsFailed | None]:
+        """Returns the data that can be decrypted, and the error that follows it, if any."""
+        parts, error = list[bytes](), None
         try:
             while data := self.tls.read(_READ_BYTES):
                 parts.append(data)
@@ -87,9 +101,12 @@ class TlsChannel:
             pass
         except ssl.SSLZeroReturnError:
             self.has_ended = True
-        except ssl.SSLError as error:
-            raise TlsFailed(explained(error)) from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        except ssl.SSLError as failed:
+            error = TlsFailed(explained(failed))
+        found = parts[0] if len(parts) == 1 else b"".join(parts)
+        if error is None and not self._records.carried(len(parts), len(found)):
+            error = TlsFailed("the other end sent too many records of TLS without data")
+        return found, error
 
     def encrypted(self, data: bytes) -> bytes:
         """Returns *data* as bytes for the socket.

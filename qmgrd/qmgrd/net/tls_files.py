@@ -198,15 +198,17 @@ def read_certificate(path: str) -> Certificate:
     except (ValueError, IndexError, UnsupportedAlgorithm):
         raise TlsFailed(f"{path} does not contain a valid certificate in PEM") from None
     der = found.public_bytes(Encoding.DER)
-    return Certificate(
-        path, _names(found), found.not_valid_after_utc, fingerprint(der), end_point(der)
-    )
+    try:
+        names = _names(found)
+    except Exception as error:  # The library has several errors for a damaged extension.
+        raise TlsFailed(f"cannot read the names in {path}: {error}") from None
+    return Certificate(path, names, found.not_valid_after_utc, fingerprint(der), end_point(der))
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except x509.ExtensionNotFound:
         return ()
     hosts = found.get_values_for_type(x509.DNSName)
     addresses = found.get_values_for_type(x509.IPAddress)

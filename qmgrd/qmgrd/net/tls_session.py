@@ -65,13 +65,13 @@ class TlsSession(SocketSession):
                 why = "this port requires TLS: dial it as tls:HOST:PORT, or use a port without TLS"
                 self._end_after_error(TlsRequired(why), data)
                 return
+        if channel.is_open:
+            self._read(data)
+            return
         try:
             channel.feed(data)
         except TlsFailed as error:
             self._end_tls(error)
-            return
-        if channel.is_open:
-            self._read()
         else:
             self._handshakes.add(self)
 
@@ -83,7 +83,7 @@ class TlsSession(SocketSession):
         try:
             is_open = self._channel.shake()
             if is_open:
-                self._check(self._channel.tls)
+                self._check_peer()
         except TlsFailed as error:
             self._end_tls(error)
             return
@@ -91,11 +91,26 @@ class TlsSession(SocketSession):
         if is_open:
             self.peer.secured(tls_of(self._channel.tls))
             super()._begin(transport)
-            self._read()
+            self._read(b"")
 
-    def _read(self) -> None:
+    def _check_peer(self) -> None:
+        """Checks the peer. One that is refused does not receive the certificate of this end.
+
+        Raises:
+            TlsFailed: The peer is another one than expected.
+        """
         try:
-            data = self._channel.decrypted()
+            self._check(self._channel.tls)
+        except TlsFailed:
+            self._channel.outgoing()
+            raise
+
+    def _read(self, data: bytes) -> None:
+        try:
+            for found in self._channel.decrypted(data):
+                self._received(found)
+                if self._open_transport() is None:
+                    return
         except TlsFailed as error:
             self._end_tls(error)
             return
@@ -103,8 +118,6 @@ class TlsSession(SocketSession):
         # TLS itself may have to answer, for example to a change of keys.
         if transport is not None and (answer := self._channel.outgoing()):
             transport.write(answer)
-        if data:
-            self._received(data)
         if self._channel.has_ended:
             self.eof_received()
 
@@ -121,7 +134,8 @@ class TlsSession(SocketSession):
         """Closes the connection after a failure of TLS. The peer receives TLS's alert."""
         self._why = str(error)
         self.peer.goaway = m.Goaway(ErrorCode.TLS_FAILED, self._why)
-        self._leave(b"")
+        if self._open_transport() is not None:
+            self._leave(b"")
         self._host.want_turn()
 
     def _encoded(self, data: bytes) -> bytes:

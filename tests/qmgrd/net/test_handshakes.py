@@ -11,6 +11,11 @@ class Connection:
 
     def shake(self) -> None:
         self.log.append(self.name)
+        if self.name == "bug":
+            raise ZeroDivisionError("a bug")
+
+    def fail(self, error: Exception) -> None:
+        self.log.append(f"failed: {error}")
 
 
 async def test_other_work_runs_between_a_few_steps() -> None:
@@ -45,3 +50,13 @@ async def test_connection_waits_for_one_step_at_a_time() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert log == ["a", "a"]
+
+
+async def test_bug_in_one_handshake_does_not_stop_the_others() -> None:
+    log: list[str] = []
+    handshakes = Handshakes()
+    for name in ("bug", "a", "b", "c"):
+        handshakes.add(Connection(log, name))
+    while len(log) < 5:
+        await asyncio.sleep(0)
+    assert log == ["bug", "failed: a bug", "a", "b", "c"]

@@ -10,7 +10,9 @@ from qmgr_config.tls import TlsConfig
 from qmgr_protocol.tls import TlsFailed
 from qmgrd.net.tls_channel import HANDSHAKE_MAX_BYTES, TlsChannel
 from qmgrd.net.tls_files import TlsFiles
+from qmgrd.net.tls_records import EMPTY_MAX, SLICE_RECORDS
 from tests.certificates import Certificates
+from tests.tls_forger import DATA, HALF_KEY_UPDATE, HANDSHAKE, KEY_UPDATE, Forger
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,10 @@ def shake(dialler: TlsChannel, listener: TlsChannel) -> None:
                 other.feed(data)
 
 
+def read(channel: TlsChannel, data: bytes) -> bytes:
+    return b"".join(channel.decrypted(data))
+
+
 def test_data_passes_in_both_directions_in_any_pieces(files: Certificates) -> None:
     dialler, listener = ends(files)
     shake(dialler, listener)
@@ -43,8 +49,7 @@ def test_data_passes_in_both_directions_in_any_pieces(files: Certificates) -> No
         sent = bytes(range(256)) * 400
         data, received = one.encrypted(sent), b""
         for at in range(0, len(data), 1_000):
-            other.feed(data[at : at + 1_000])
-            received += other.decrypted()
+            received += read(other, data[at : at + 1_000])
         assert received == sent
     assert not dialler.has_ended
 
@@ -52,10 +57,8 @@ def test_data_passes_in_both_directions_in_any_pieces(files: Certificates) -> No
 def test_one_direction_can_end_before_the_other(files: Certificates) -> None:
     dialler, listener = ends(files)
     shake(dialler, listener)
-    dialler.feed(listener.encrypted(b"goodbye") + listener.farewell())
-    assert dialler.decrypted() == b"goodbye"
+    assert read(dialler, listener.encrypted(b"goodbye") + listener.farewell()) == b"goodbye"
     assert dialler.has_ended
-    listener.feed(dialler.encrypted(b"still here"))
 
 
 def test_farewell_before_the_end_of_the_handshake_is_empty(files: Certificates) -> None:
@@ -77,9 +80,53 @@ def test_damaged_record_is_an_error(files: Certificates) -> None:
     shake(dialler, listener)
     data = bytearray(dialler.encrypted(b"x" * 100))
     data[50] ^= 1
-    listener.feed(bytes(data))
     with pytest.raises(TlsFailed, match="TLS failed: decryption failed or bad record mac"):
-        listener.decrypted()
+        read(listener, bytes(data))
+
+
+def forged(files: Certificates, log: Path) -> tuple[Forger, TlsChannel]:
+    """Returns a forger, and the listener that it attacks."""
+    context = files.options().context()
+    context.keylog_filename = str(log)
+    dialler = TlsChannel(context, is_server=False, name="localhost")
+    listener = TlsChannel(TlsFiles(TlsConfig(**files.section())).server, is_server=True)
+    shake(dialler, listener)
+    return Forger(log, dialler.tls), listener
+
+
+def test_part_of_a_handshake_message_makes_sending_an_error(
+    files: Certificates, tmp_path: Path
+) -> None:
+    """OpenSSL then waits for the rest, and sends nothing. The error is not an SSLWantReadError."""
+    forger, listener = forged(files, tmp_path / "keys")
+    assert read(listener, forger.record(HANDSHAKE, HALF_KEY_UPDATE)) == b""
+    with pytest.raises(TlsFailed):
+        listener.encrypted(b"goodbye")
+    listener.farewell()
+
+
+def test_flood_of_key_changes_is_refused_after_a_few(files: Certificates, tmp_path: Path) -> None:
+    forger, listener = forged(files, tmp_path / "keys")
+    flood = b"".join(forger.record(HANDSHAKE, KEY_UPDATE) for _ in range(5_000))
+    with pytest.raises(TlsFailed, match="too many records of TLS without data"):
+        read(listener, flood)
+    assert len(listener.outgoing()) < 100 * (EMPTY_MAX + SLICE_RECORDS)
+
+
+def test_few_key_changes_between_data_are_allowed(files: Certificates, tmp_path: Path) -> None:
+    forger, listener = forged(files, tmp_path / "keys")
+    for number in range(EMPTY_MAX):
+        data = forger.record(HANDSHAKE, KEY_UPDATE) + forger.record(DATA, bytes([number]))
+        assert read(listener, data) == bytes([number])
+
+
+def test_data_before_an_error_is_returned(files: Certificates, tmp_path: Path) -> None:
+    forger, listener = forged(files, tmp_path / "keys")
+    data = forger.record(DATA, b"apples") + b"\x17\3\3\0\x20" + bytes(32)
+    found = listener.decrypted(data)
+    assert next(found) == b"apples"
+    with pytest.raises(TlsFailed):
+        next(found)
 
 
 def test_endless_handshake_is_refused(files: Certificates) -> None:

@@ -18,8 +18,10 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
 from qmgr_protocol.tls import TlsOptions
 from qmgrd.net import other_protocol
+from qmgrd.net.tls_channel import TlsChannel
 from tests.certificates import Certificates
 from tests.qmgrd.test_daemon import Running, running
+from tests.tls_forger import HALF_KEY_UPDATE, HANDSHAKE, Forger
 
 LISTEN = {"tcp": ["127.0.0.1:0"], "tls": ["127.0.0.1:0"], "unix": "off"}
 
@@ -175,6 +177,32 @@ async def test_handshake_has_a_time_limit(tmp_path: Path, files: Certificates) -
         with suppress(ConnectionError):  # The daemon may also reset the connection.
             assert await reader.read() == b""
         writer.close()
+
+
+async def test_stranger_that_blocks_sending_does_not_stop_the_daemon(
+    tmp_path: Path, files: Certificates
+) -> None:
+    """After a part of a change of keys, the goodbye of the time limit cannot be sent."""
+    log, listen = tmp_path / "keys", LISTEN | {"handshake_ms": 10}
+    context = files.options().context()
+    context.keylog_filename = str(log)
+    async with running(tmp_path / "qm", listen=listen, tls=files.section()) as here:
+        host, port = here.daemon.addresses[1].removeprefix("tls:").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        dialler = TlsChannel(context, is_server=False, name="localhost")
+        while not dialler.is_open:
+            dialler.shake()
+            writer.write(dialler.outgoing())
+            if not dialler.is_open:
+                dialler.feed(await reader.read(1 << 16))
+        writer.write(Forger(log, dialler.tls).record(HANDSHAKE, HALF_KEY_UPDATE))
+        with suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                pass
+        writer.close()
+        while here.daemon._sessions:
+            await asyncio.sleep(0)
+        assert not here.task.done()
 
 
 async def test_closed_connection_does_not_continue_its_handshake(
