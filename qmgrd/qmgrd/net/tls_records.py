@@ -5,9 +5,10 @@ their number. The length of each record is not encrypted, so this module can cou
 give OpenSSL only a few at a time.
 """
 
+import struct
 from collections.abc import Iterator
 
-_HEADER_BYTES = 5  # type, version, and the length of the rest
+_HEADER = struct.Struct(">3xH")  # type, version, and the length of the rest
 SLICE_RECORDS = 32  # records that are decrypted before their data is counted
 # Records without data that a peer may send, in all, and further ones for each amount of data.
 # A change of keys is due after terabytes.
@@ -40,12 +41,12 @@ class TlsRecords:
         begin = at = found = 0
         while at < len(data):
             if not self._left:
-                needed = _HEADER_BYTES - len(self._header)
+                needed = _HEADER.size - len(self._header)
                 self._header += data[at : at + needed]
                 at += needed
-                if len(self._header) < _HEADER_BYTES:
+                if len(self._header) < _HEADER.size:
                     break
-                self._left = int.from_bytes(self._header[3:], "big")
+                self._left = _HEADER.unpack(self._header)[0]
                 self._header = b""
             step = min(self._left, len(data) - at)
             at += step

@@ -13,7 +13,7 @@ from tests.qmgr_tools.conftest import Qmctl
         (
             ["--from", "10.1.2.3", "--as", "app", "--tls", "required"],
             0,
-            "allowed: rule 2 allows scram-sha-256",
+            "allowed: rule 2 allows scram-sha-256-plus",
         ),
         (["--from", "unix", "--method", "open"], 0, "allowed: rule 1 allows open"),
     ],

@@ -13,7 +13,7 @@ def record(size: int) -> bytes:
 
 @given(st.lists(st.integers(1, 300), max_size=100), st.lists(st.integers(1, 400), min_size=1))
 def test_slices_are_the_data_and_end_with_a_record(sizes: list[int], cuts: list[int]) -> None:
-    """Whatever the pieces in which the records arrive, each is counted once."""
+    """Each record is counted once, also if it arrives in several pieces."""
     data, records, at = b"".join(map(record, sizes)), TlsRecords(), 0
     found: list[bytes] = []
     while at < len(data):

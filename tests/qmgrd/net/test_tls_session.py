@@ -200,7 +200,7 @@ async def test_stranger_that_blocks_sending_does_not_stop_the_daemon(
             while await reader.read(1 << 16):
                 pass
         writer.close()
-        while here.daemon._sessions:
+        while here.daemon._sessions and not here.task.done():
             await asyncio.sleep(0)
         assert not here.task.done()
 

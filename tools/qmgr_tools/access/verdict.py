@@ -41,7 +41,14 @@ def verdict(
     tls: Annotated[
         Encryption, typer.Option("--tls", help="Whether the client uses TLS, and a certificate.")
     ] = Encryption.NONE,
-    method: Annotated[Method, typer.Option("--method", help="The method.")] = Method.SCRAM,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            "--method",
+            show_default=False,
+            help="The method. Default: a password, which is bound to the connection with TLS.",
+        ),
+    ] = None,
 ) -> None:
     """Show which rule decides about a login, and why.
 
@@ -59,8 +66,9 @@ def verdict(
       qmctl access test --from 10.1.2.3 --as billing --method certificate
       qmctl access test --from unix --method open
     """
+    password = Method.SCRAM if tls is Encryption.NONE else Method.SCRAM_PLUS
     with call.client("test the rules for logins") as client:
-        found = client.admin.access_test(origin, user, method.value, tls=tls.value)
+        found = client.admin.access_test(origin, user, (method or password).value, tls=tls.value)
     if call.is_json:
         output.document(found)
     else:

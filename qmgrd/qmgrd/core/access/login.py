@@ -143,14 +143,6 @@ class Login:
             self.reason = verdict.why
         return verdict.is_allowed
 
-    def _may_log_in(self, user: str) -> bool:
-        """Returns whether the rules allow *user* to log in by the method of this login."""
-        bound = self._logins.rules.verdict(self._origin, user, self._method)
-        if bound.is_allowed or self._method == rule.SCRAM:
-            self.reason = "" if bound.is_allowed else bound.why
-            return bound.is_allowed
-        return self._may(user, rule.SCRAM)  # which also allows logins that are bound
-
     def _certified(self) -> Decision:
         self.claimed = name = self._logins.certificates.user_of(self._origin.tls)
         user = self._logins.users().users.get(name)
@@ -169,7 +161,7 @@ class Login:
         self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes]
     ) -> Decision:
         rules, origin, method = self._logins.rules, self._origin, hello.auth_method
-        if not (rules.may_use(origin, method) or rules.may_use(origin, rule.SCRAM)):
+        if not rules.may_use(origin, method):
             self.reason = f"no rule allows {method} here"
             why = "this queue manager does not accept passwords on this connection"
             if origin.tls is None:
@@ -222,7 +214,7 @@ class Login:
             self.reason = str(error)
         # The user may have been disabled, or its password changed, since the challenge.
         is_current = self._verifier_of(name) == used
-        if not proof or not is_current or not self._may_log_in(name):
+        if not proof or not is_current or not self._may(name, self._method):
             delays.failed(source, name, now_ms)
             why = (
                 f"the user {name[:80]} does not exist, is disabled, has another password, or may "

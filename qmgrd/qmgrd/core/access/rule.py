@@ -57,6 +57,10 @@ class Rule(NamedTuple):
         """Returns whether *user* is one of the users of the rule."""
         return any(fits(pattern, user) for pattern in self.users)
 
+    def allows(self, method: str) -> bool:
+        """Returns whether the rule allows *method*. A method also allows its bound form."""
+        return method in self.methods or (method == SCRAM_PLUS and SCRAM in self.methods)
+
     def covers(self, other: "Rule") -> bool:
         """Returns whether each connection that fits *other* fits this rule as well."""
         return (
@@ -131,7 +135,7 @@ class Rules:
             return Verdict(False, None, "a token needs TLS on this address")
         for rule in self.rules:
             if rule.fits_origin(origin) and rule.fits_user(user):
-                if method in rule.methods:
+                if rule.allows(method):
                     return Verdict(True, rule, f"rule {rule.number} allows {method}")
                 if rule.methods == (REFUSE,):
                     return Verdict(False, rule, f"rule {rule.number} refuses this login")
@@ -145,7 +149,7 @@ class Rules:
         """Returns whether any user at *origin* may log in by *method*."""
         if method == TOKEN and not (origin.tls or origin.is_trusted):
             return False
-        return any(method in rule.methods and rule.fits_origin(origin) for rule in self.rules)
+        return any(rule.allows(method) and rule.fits_origin(origin) for rule in self.rules)
 
 
 def _is_inside(address: str, networks: Sequence[Network]) -> bool:

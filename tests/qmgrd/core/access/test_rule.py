@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_config.access_rule import AccessRule
 from qmgrd.core.access.origin import Origin, Tls
-from qmgrd.core.access.rule import METHODS, OPEN, SCRAM, TOKEN, Rules
+from qmgrd.core.access.rule import METHODS, OPEN, SCRAM, SCRAM_PLUS, TOKEN, Rules
 
 UNIX, LOOPBACK = Origin("unix"), Origin("127.0.0.1")
 REMOTE = Origin("10.1.2.3", False)
@@ -167,3 +167,10 @@ def test_rule_that_is_called_unreachable_never_decides(
 ) -> None:
     hidden = {rule.number for rule, _ in rules(*rows).unreachable()}
     assert decides(origin, user, *rows) not in hidden
+
+
+def test_method_also_allows_its_bound_form_but_not_the_reverse() -> None:
+    for method, others in ((SCRAM, (SCRAM, SCRAM_PLUS)), (SCRAM_PLUS, (SCRAM_PLUS,))):
+        found = rules({"method": method})
+        assert tuple(x for x in METHODS if found.verdict(ENCRYPTED, "a", x).is_allowed) == others
+        assert tuple(x for x in METHODS if found.may_use(ENCRYPTED, x)) == others
