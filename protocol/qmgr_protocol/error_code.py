@@ -82,7 +82,7 @@ class ErrorCode(Coded):
         "Check the user and its password. The daemon's log has the reason. An administrator can "
         "test the rules: qmctl access test.")
     LOGINS_DELAYED = (
-        117, _LATER, "", "Too many logins as this user failed at this address.",
+        117, _LATER, "", "Too many logins as this user failed from this session or address.",
         "Wait, and log in with the right password. Logins from other addresses are not delayed.")
     LOGIN_REFUSED = (
         118, _NEVER, "2035 MQRC_NOT_AUTHORIZED",

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgr_tables.partition import Share, plan
+from qmgr_tables.partition import Share
 from qmgr_tables.table import (
     DAMAGE,
     OF_QUEUE,
@@ -21,7 +21,7 @@ from qmgr_tables.table import (
     texts,
     times,
 )
-from qmgr_tables.tables import messages
+from qmgr_tables.tables import system_queue
 from qmgr_tables.tables.small_table import time_us
 from qmgrd.snapshot.finder import StoredSnapshot
 
@@ -44,7 +44,6 @@ _LONGS = (
     ("connection", "the number of the connection; 0 if the record counts several actions"),
     ("count", "the number of equal actions"),
 )
-_READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
 
 COLUMNS = (
     *times(
@@ -61,29 +60,16 @@ COLUMNS = (
     *DAMAGE,
     *SNAPSHOT,
 )
-_MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     """Returns the shares of SYSTEM.AUDIT, or of the selected queues."""
-    if not (options.queues or options.queues_pattern):
-        snapshots = [one for one in snapshots if any(q.name == AUDIT for q in one.queues)]
-        if not snapshots:
-            return []  # The snapshot has no records.
-        options = options._replace(queues=frozenset([AUDIT]))
-    return plan(snapshots, options)
+    return system_queue.shares(AUDIT, snapshots, options)
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the records of *share*."""
-    wanted = pa.schema([(name, _MESSAGES[name]) for name in _READ])
-    for found in messages.read(share, options._replace(include_body=True), wanted):
-        us = found.column("put_at").cast(pa.int64()).to_pylist()
-        rows = found.drop_columns(["put_at"]).to_pylist()
-        parsed = [
-            {**_columns(row.pop("body")), **row, "at": at} for row, at in zip(rows, us, strict=True)
-        ]
-        yield pa.RecordBatch.from_pylist(parsed, schema=schema)
+    return system_queue.batches(share, options, schema, _columns)
 
 
 def _columns(body: bytes | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgr_tables.partition import Share, plan
+from qmgr_tables.partition import Share
 from qmgr_tables.table import (
     DAMAGE,
     OF_QUEUE,
@@ -21,12 +21,11 @@ from qmgr_tables.table import (
     texts,
     times,
 )
-from qmgr_tables.tables import messages
+from qmgr_tables.tables import system_queue
 from qmgrd.snapshot.finder import StoredSnapshot
 
 EVENTS = "SYSTEM.EVENTS"
 _OWN = ("event", "count", "manager")
-_READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
 
 COLUMNS = (
     *times(("at", "the time at which the event was put on its queue, at the end of the turn")),
@@ -46,30 +45,16 @@ COLUMNS = (
     *DAMAGE,
     *SNAPSHOT,
 )
-_MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[StoredSnapshot], options: Options) -> list[Share]:
     """Returns the shares of SYSTEM.EVENTS, or of the selected queues."""
-    if not (options.queues or options.queues_pattern):
-        snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
-        if not snapshots:
-            return []  # The snapshot has no events.
-        options = options._replace(queues=frozenset([EVENTS]))
-    return plan(snapshots, options)
+    return system_queue.shares(EVENTS, snapshots, options)
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the events of *share*."""
-    wanted = pa.schema([(name, _MESSAGES[name]) for name in _READ])
-    for found in messages.read(share, options._replace(include_body=True), wanted):
-        us = found.column("put_at").cast(pa.int64()).to_pylist()
-        rows = found.drop_columns(["put_at"]).to_pylist()
-        parsed = [
-            {**_event_columns(row.pop("body")), **row, "at": at}
-            for row, at in zip(rows, us, strict=True)
-        ]
-        yield pa.RecordBatch.from_pylist(parsed, schema=schema)
+    return system_queue.batches(share, options, schema, _event_columns)
 
 
 def _event_columns(body: bytes | None) -> dict[str, Any]:
