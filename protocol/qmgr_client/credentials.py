@@ -3,8 +3,10 @@
 The client uses the first of these that is set:
 
 1. the arguments of connect()
-2. the environment: QMGR_USER, and QMGR_PASSWORD or QMGR_PASSWORD_FILE (a file with the password)
-3. nothing: the client does not log in
+2. the user in the address, as in tls:billing@nyc.example.org:7471, with the password of the
+   arguments or of the environment
+3. the environment: QMGR_USER, and QMGR_PASSWORD or QMGR_PASSWORD_FILE (a file with the password)
+4. nothing: the client does not log in
 
 The client reads a password file again at each new connection, so a new password in the file is used
 at the next connection.
@@ -96,15 +98,28 @@ def credentials(
     password: str = "",
     password_file: str = "",
     environment: Mapping[str, str] = os.environ,
+    in_address: str = "",
 ) -> Credentials | None:
-    """Returns the credentials of the arguments, or of the *environment*, or None.
+    """Returns the credentials of the arguments, of the address, or of the *environment*, or None.
+
+    Args:
+        in_address: The user that the address names, or "". The *environment* may have the password
+            of this user, but then it must not name another user.
 
     Raises:
         ValueError: A user has no password, or a password has no user, or two passwords are given.
     """
     where = "the arguments"
-    if not (user or password or password_file):
+    if password or password_file:
+        user = user or in_address
+    elif not user:
         user = environment.get(USER, "")
+        if in_address and user not in ("", in_address):
+            raise ValueError(
+                f"the address names user {in_address}, but {USER} is {user}: give the password "
+                f"file of {in_address} as an argument, or omit one of the two users"
+            )
+        user = in_address or user
         password = environment.get(PASSWORD, "")
         password_file = environment.get(PASSWORD_FILE, "")
         where = f"{USER}, {PASSWORD} and {PASSWORD_FILE}"

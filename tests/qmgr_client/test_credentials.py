@@ -29,6 +29,20 @@ def test_sources_are_never_mixed() -> None:
         credentials("", "secret", environment=ENVIRONMENT)
 
 
+def test_user_of_the_address_comes_between_the_arguments_and_the_environment() -> None:
+    own = {USER: "app", PASSWORD: "secret"}
+    for environment in (own, {PASSWORD: "secret"}):
+        found = credentials(environment=environment, in_address="app")
+        assert found == Credentials("app", "secret")
+    found = credentials("", "", "/p", ENVIRONMENT, "app")
+    assert found == Credentials("app", "", "/p")
+    assert credentials("me", "secret", "", ENVIRONMENT, "app") == Credentials("me", "secret")
+    with pytest.raises(ValueError, match="names user app, but QMGR_USER is env: give the password"):
+        credentials(environment=ENVIRONMENT, in_address="app")
+    with pytest.raises(ValueError, match="give user app either a password or a password file"):
+        credentials(environment={}, in_address="app")
+
+
 @pytest.mark.parametrize(
     ("environment", "why"),
     [

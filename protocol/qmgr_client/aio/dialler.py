@@ -154,7 +154,7 @@ class Dialler:
         return "is it a qmgrd? check its log" if session.loss_reason else ""
 
     async def _connect(self) -> None:
-        host, port, path, _ = self._address
+        host, port, path = self._address[:3]
         session, loop, tls = self._session, self._loop, self._tls
         if path:
             await loop.create_unix_connection(lambda: Wire(session), path)

@@ -45,7 +45,8 @@ def connect(
     To connect, open the client with ``async with`` or ``await open()``.
 
     Args:
-        address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``.
+        address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``. The host may follow a
+            user, as in ``"tls:billing@nyc.example.org:7471"``.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
             to refuse a client whose request triggered a bug. Default: program, host and process id,
             such as ``"billing.host7.4711"``.
@@ -58,9 +59,10 @@ def connect(
             time limit.
         give_up_ms: The time for which to try to connect again. None means no time limit.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
-        user: The user to log in as. Default: the user in the environment variable QMGR_USER, with
-            the password in QMGR_PASSWORD or in the file QMGR_PASSWORD_FILE. If no user is given
-            there either, the client logs in by the certificate that it shows, or not at all.
+        user: The user to log in as. Default: the user in *address*, or else in the environment
+            variable QMGR_USER, with the password in QMGR_PASSWORD or in the file
+            QMGR_PASSWORD_FILE. If no user is given there either, the client logs in by the
+            certificate that it shows, or not at all.
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
@@ -79,8 +81,8 @@ def connect(
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
-    found = credentials(user, password, password_file)
     where = addresses.parse(address)
+    found = credentials(user, password, password_file, in_address=where.user)
     options = tls_options(where, tls)
     new_login: NewLogin | None = found.login if found is not None else None
     if new_login is None and options is not None and options.certificate_file:

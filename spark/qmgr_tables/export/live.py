@@ -19,9 +19,9 @@ from qmgr_tables.export.feed import Feed
 from qmgr_tables.export.order import whole_positions
 from qmgr_tables.export.sink import Sink, Sizes
 from qmgr_tables.options import Options
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed as Journal
-from qmgr_tables.stream.history_feed import State
 from qmgr_tables.stream.url import RowRange
 from qmgr_tables.tables.history import HISTORY
 from qmgrd.snapshot.finder import StoredSnapshot
@@ -39,6 +39,7 @@ def export_live(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
     wait_ms: int = WAIT_MS,
+    access: Access = BY_ENVIRONMENT,
 ) -> Exported:
     """Exports the history of the queue manager at *address* that *to* does not contain yet.
 
@@ -47,19 +48,20 @@ def export_live(
         cursor: The cursor that keeps further rows until they are exported. The function creates a
             missing cursor.
         wait_ms: The time to wait for an unavailable queue manager.
+        access: How to log in, and how to check the certificate.
 
     Raises:
         ExportRefused: As in export(), or if the store was restored from a backup.
         ExportUnavailable: The queue manager does not answer.
         ExportFailed: The export was interrupted.
     """
-    with Journal(address, wait_ms) as journal:
+    with Journal(address, wait_ms, access=access) as journal:
         try:
 
             def begin(sink: Sink) -> list[Feed]:
                 # The state is read under the lock, because another export may have changed it
                 # before.
-                return [_feed(journal, journal.state(), cursor, options, wait_ms, sink)]
+                return [_feed(journal, cursor, options, wait_ms, sink, access)]
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
@@ -74,12 +76,13 @@ def export_live(
 
 
 def _feed(
-    journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
+    journal: Journal, cursor: str, options: Options, wait_ms: int, sink: Sink, access: Access
 ) -> Feed:
     """Makes the cursor keep the existing rows.
 
     Returns the feed of these rows.
     """
+    state = journal.state()
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(
@@ -97,6 +100,7 @@ def _feed(
             state.last,
             wait_ms,
             skip_lost=False,
+            access=access,
         ).read(options, HISTORY.schema)
         return whole_positions((pa.Table.from_batches([batch]) for batch in found), "seq")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.row import Row
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import DataLost
 from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
@@ -45,10 +46,11 @@ class Ranges(NamedTuple):
     store_id: str
     ranges: tuple[Range, ...]
     wait_ms: int
+    access: Access = BY_ENVIRONMENT
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the messages in the ranges that still exist."""
-        with QueueFeed(self.address, self.wait_ms) as feed:
+        with QueueFeed(self.address, self.wait_ms, self.access) as feed:
             yield from _batches(self._rows(feed, options), schema)
 
     def _rows(self, feed: QueueFeed, options: Options) -> Iterator[Row]:
@@ -62,7 +64,7 @@ class Browsing:
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
-        self._feeds = {url: QueueFeed(url, options.wait_ms) for url in options.urls}
+        self._feeds = {url: QueueFeed(url, options.wait_ms, options.access) for url in options.urls}
         asks = {url: feed.state for url, feed in self._feeds.items()}
         self._managers = Managers(asks, options.wait_ms)
         # end of the first batch with "latest", which the first call determines
@@ -146,7 +148,14 @@ class Browsing:
             url, state = self._managers.find(store_id)
             pieces = (piece for one in ranges for piece in self._pieces(store_id, one, length))
             found += [
-                Ranges(url, state.queue_manager, store_id, some, self._options.wait_ms)
+                Ranges(
+                    url,
+                    state.queue_manager,
+                    store_id,
+                    some,
+                    self._options.wait_ms,
+                    self._options.access,
+                )
                 for some in _bundles(pieces, length)
             ]
         return found

@@ -13,9 +13,12 @@ from typing import Self, TypeVar
 from qmgr_client.blocking import Client, connect
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, UnknownOutcome
 from qmgr_config.units import ms_text
-from qmgr_protocol.errors import ErrorClass, RequestError
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 
 RETRY_MS = 200
+# With these, the same login fails again.
+LOGIN_ERRORS = (ErrorCode.LOGIN_REQUIRED, ErrorCode.LOGIN_FAILED, ErrorCode.LOGIN_REFUSED)
 Value = TypeVar("Value")
 
 
@@ -36,16 +39,20 @@ class Connection:
     Invariant: ``_client`` is None, or was connected at its last answer.
     """
 
-    def __init__(self, address: str, wait_ms: int, name: str) -> None:
+    def __init__(
+        self, address: str, wait_ms: int, name: str, access: Access = BY_ENVIRONMENT
+    ) -> None:
         """Prepares a connection to the queue manager at *address*. The first request connects.
 
         Args:
             wait_ms: The time to wait for an unavailable queue manager.
             name: The name of the client.
+            access: How to log in, and how to check the certificate.
         """
         self.address = address
         self._wait_ms = wait_ms
         self._name = name
+        self._access = access
         self._client: Client | None = None
 
     def __enter__(self) -> Self:
@@ -98,7 +105,13 @@ class Connection:
 
     def _connected(self, wait_ms: int) -> Client:
         if self._client is None:
-            client = connect(self.address, name=self._name, reconnect=False, wait_ms=wait_ms)
+            client = connect(
+                self.address,
+                name=self._name,
+                reconnect=False,
+                wait_ms=wait_ms,
+                **self._access.arguments(self.address),
+            )
             client.open()
             self._client = client
         return self._client
@@ -106,6 +119,8 @@ class Connection:
 
 def _is_passing(error: RequestError) -> bool:
     """Returns whether a retry on a new connection may succeed."""
+    if error.code in LOGIN_ERRORS:
+        return False
     if isinstance(error, ConnectionEnded | UnknownOutcome):
         return True
     return error.error_class is ErrorClass.RETRY_LATER

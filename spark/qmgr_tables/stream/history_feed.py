@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import Connection, DataLost
 
 PAGE_BYTES = 1 << 20
@@ -40,14 +41,22 @@ class State(NamedTuple):
 class HistoryFeed(Connection):
     """The history of one queue manager."""
 
-    def __init__(self, address: str, wait_ms: int, *, skip_lost: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        wait_ms: int,
+        *,
+        skip_lost: bool = False,
+        access: Access = BY_ENVIRONMENT,
+    ) -> None:
         """Prepares requests to the queue manager at *address*. The first request connects.
 
         Args:
             wait_ms: The time to wait for an unavailable queue manager.
             skip_lost: Whether lost rows are skipped with a warning instead of an error.
+            access: How to log in, and how to check the certificate.
         """
-        super().__init__(address, wait_ms, "qmgr history")
+        super().__init__(address, wait_ms, "qmgr history", access)
         self._skip_lost = skip_lost
 
     def state(self, wait_ms: int | None = None) -> State:

@@ -1,6 +1,7 @@
 """The options of `spark.readStream.format("qmgr")`, parsed and checked.
 
-    url               addresses of queue managers, separated by commas: host:port, /path/of/socket
+    url               addresses of queue managers, separated by commas: host:port, tls:host:port,
+                      tls:user@host:port, /path/of/socket
     path              instead of url: a directory of snapshots, or a pattern
     table             history; with url also messages, which are browsed as they arrive. A message
                       that is consumed before it is browsed is not in the stream
@@ -13,6 +14,15 @@
     failOnDataLoss    true; false continues after lost data, with a warning
     waitMs            120000: the time to wait for an unavailable queue manager, after which the
                       query fails
+    user, passwordFile
+                      the user to log in as, and a file with the password; default: the user in
+                      url, or else the environment (QMGR_USER, ...) of the driver and executors
+    caFile, certificateFile, keyFile, serverName, fingerprint
+                      for tls: how to check the certificate of the queue manager, and which
+                      certificate to show; default: the environment (QMGR_CA_FILE, ...)
+
+All of these files must exist on the driver and on each executor, under the same path. They are read
+at each connection. An option "password" is refused, because plans and logs show options.
 
 The options queues, queuesPattern, rowsPerPartition, minPartitions and verify are the same as in
 options.py of qmgr_tables. The table messages also accepts states, includePayload and maxBodyBytes.
@@ -24,11 +34,25 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from qmgr_client.address import parse as parse_address
+from qmgr_client.credentials import Credentials
 from qmgr_client.errors import AddressInvalid
 from qmgr_protocol.name import is_name
+from qmgr_protocol.tls import TlsOptions
 from qmgr_tables import option_parser as batch
 from qmgr_tables.options import NAMES, OptionInvalid, Options
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 
+LOGIN = ("user", "passwordFile")
+# Options of TLS, with the names that TlsOptions gives them.
+TLS = {
+    "caFile": "ca_file",
+    "certificateFile": "certificate_file",
+    "keyFile": "key_file",
+    "serverName": "server_name",
+    "fingerprint": "fingerprint",
+}
+ACCESS = (*LOGIN, *TLS)
+SECRETS = ("password", "token")  # Options that are refused, because Spark shows options.
 ONLY = (
     "url",
     "cursor",
@@ -37,6 +61,7 @@ ONLY = (
     "maxBytesPerTrigger",
     "failOnDataLoss",
     "waitMs",
+    *ACCESS,
 )
 TABLES = ("history", "messages")
 WAIT_MS = 120_000
@@ -57,6 +82,7 @@ class StreamOptions(NamedTuple):
     skip_lost: bool
     wait_ms: int
     of: Options  # options that streams share with tables
+    access: Access = BY_ENVIRONMENT
 
 
 def is_streamed(given: Mapping[str, str]) -> bool:
@@ -92,6 +118,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
         skip_lost=not _flag("failOnDataLoss", own.get("failOnDataLoss", "true")),
         wait_ms=_wait(own),
         of=of._replace(paths=()) if urls else of,
+        access=_access(own, urls),
     )
 
 
@@ -104,6 +131,7 @@ def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     for key, value in given.items():
         name = known.get(key.lower())
         if name is None:
+            check_secret(key)
             near = get_close_matches(key.lower(), known, 1)
             listed = ", ".join(sorted(known.values()))
             hint = f"did you mean {known[near[0]]}?" if near else f"the options are {listed}"
@@ -124,6 +152,51 @@ def _urls(text: str) -> tuple[str, ...]:
         if found.count(url) > 1:
             raise OptionInvalid(f"option url: {url} is listed twice; list it once")
     return tuple(found)
+
+
+def check_secret(key: str) -> None:
+    """Raises OptionInvalid if *key* names a secret."""
+    if key.lower() in SECRETS:
+        raise OptionInvalid(
+            f"option {key.lower()}: the plans and the logs of Spark show options; write the "
+            "password to a file and use passwordFile, or use the environment"
+        )
+
+
+def _access(own: Mapping[str, str], urls: tuple[str, ...]) -> Access:
+    """Returns how to log in at *urls*, and how to check their certificates.
+
+    The options of the login, or of TLS, replace those of the environment as a whole.
+    """
+    values = {name: own[name].strip() for name in ACCESS if own.get(name, "").strip()}
+    if not values:
+        return BY_ENVIRONMENT
+    first = next(iter(values))
+    if not urls:
+        raise OptionInvalid(f"option {first}: snapshots need no login; omit it, or use url")
+    addresses = [parse_address(url) for url in urls]
+    user, password_file = (values.get(name, "") for name in LOGIN)
+    login = None
+    if password_file:
+        named = {user} if user else {address.user for address in addresses}
+        if len(named) > 1 or "" in named:
+            raise OptionInvalid("option passwordFile needs exactly one user; add the option user")
+        login = Credentials(named.pop(), password_file=password_file)
+    elif user:
+        raise OptionInvalid(
+            f"option user: {user[:80]!r} has no password; add passwordFile, or write the user in "
+            "the url and the password in the environment"
+        )
+    options = {TLS[name]: value for name, value in values.items() if name in TLS}
+    if not options:
+        return Access(login)
+    if not any(address.is_tls for address in addresses):
+        name = next(name for name in values if name in TLS)
+        raise OptionInvalid(f"option {name}: no address of url uses TLS; write tls:{urls[0]}")
+    try:
+        return Access(login, TlsOptions(**options))
+    except ValueError as error:
+        raise OptionInvalid(f"option of TLS: {error}; correct it") from None
 
 
 def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from qmgr_client.blocking import Client
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import DELIVERY
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import Connection, DataLost
 
 PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
@@ -41,9 +42,9 @@ class Page(NamedTuple):
 class QueueFeed(Connection):
     """The messages on the queues of one queue manager."""
 
-    def __init__(self, address: str, wait_ms: int) -> None:
+    def __init__(self, address: str, wait_ms: int, access: Access = BY_ENVIRONMENT) -> None:
         """Prepares requests to the queue manager at *address*. Requests wait up to *wait_ms*."""
-        super().__init__(address, wait_ms, "qmgr messages")
+        super().__init__(address, wait_ms, "qmgr messages", access)
 
     def state(self, wait_ms: int | None = None) -> Queues:
         """Returns the local queues on which applications put messages, and their positions.

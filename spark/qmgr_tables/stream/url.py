@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.options import Options
+from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed, State
 from qmgr_tables.stream.managers import Managers
@@ -31,11 +32,14 @@ class RowRange(NamedTuple):
     until: int
     wait_ms: int
     skip_lost: bool
+    access: Access = BY_ENVIRONMENT
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yields the events of the rows."""
         source = HistorySource(self.queue_manager, self.store_id)
-        with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
+        with HistoryFeed(
+            self.address, self.wait_ms, skip_lost=self.skip_lost, access=self.access
+        ) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
             yield from batches(rows, source, schema, partial(wants, options))
 
@@ -46,7 +50,9 @@ class Journals:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._feeds = {
-            url: HistoryFeed(url, options.wait_ms, skip_lost=options.skip_lost)
+            url: HistoryFeed(
+                url, options.wait_ms, skip_lost=options.skip_lost, access=options.access
+            )
             for url in options.urls
         }
         asks = {url: feed.state for url, feed in self._feeds.items()}
@@ -115,6 +121,7 @@ class Journals:
                     stop - 1,
                     self._options.wait_ms,
                     self._options.skip_lost,
+                    self._options.access,
                 )
                 for first, stop in cut(after + 1, until + 1, length)
             ]

@@ -182,3 +182,10 @@ def test_stored_password_goes_with_its_context(
 
 def test_password_without_a_user_is_wrong_usage(qmctl: Qmctl) -> None:
     assert qmctl("context", "create", "nyc", "h:1", "--password-file", "pw").code == 2
+
+
+def test_user_in_the_address_is_the_user_of_the_context(qmctl: Qmctl) -> None:
+    created = qmctl("context", "create", "nyc", "tls://alice@nyc:7471", "-o", "json").json
+    assert (created["address"], created["user"]) == ("tls:nyc:7471", "alice")
+    other = qmctl("context", "create", "ewr", "tls:alice@ewr:7471", "--user", "bob", "-o", "json")
+    assert (other.json["address"], other.json["user"]) == ("tls:ewr:7471", "bob")

@@ -45,8 +45,31 @@ def test_unix_socket_is_an_address() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected", "user"),
+    [
+        ("tls://alice@nyc.example.org:7471/", "tls:nyc.example.org:7471", "alice"),
+        ("tcp://127.0.0.1:7470", "127.0.0.1:7470", ""),
+        ("alice@[::1]:7470", "[::1]:7470", "alice"),
+        ("unix:///run/q.sock", "unix:///run/q.sock", ""),
+    ],
+)
+def test_url_is_an_address_and_may_name_the_user(text: str, expected: str, user: str) -> None:
+    for found in (find(text, None, None, {}), find(None, None, None, {ENVIRONMENT: text})):
+        assert found.address == expected
+        assert found.login == (context_file.KeptLogin(user) if user else None)
+
+
+def test_password_in_an_address_is_refused_and_not_shown() -> None:
+    found = failure(connect="tls://alice:secret@nyc:7471")
+    assert "must not contain a password" in str(found)
+    assert "secret" not in str(found)
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("@host:1", "'' is not a valid user"),
+        ("tls:a b@host:1", "'a b' is not a valid user"),
         ("nowhere", '"nowhere" is not host:port'),
         ("host:70000", '"host:70000" has the port 70000; the maximum is 65535'),
         ("host:0", '"host:0" has the port 0'),

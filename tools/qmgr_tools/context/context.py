@@ -12,7 +12,14 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context import password as passwords
 from qmgr_tools.context import tls_options
-from qmgr_tools.context.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
+from qmgr_tools.context.target import (
+    CONTEXT_ENVIRONMENT,
+    DEFAULT,
+    ENVIRONMENT,
+    ORDER,
+    checked,
+    split_user,
+)
 
 MORE_HELP = f"""A command connects to the address in the first of these settings that is present:
 
@@ -98,10 +105,11 @@ def create(
     if not is_name(name):
         why = f"a name has 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -"
         raise usage(f"cannot create context {name[:80]!r}", why)
+    named, address = split_user(checked(address, "ADDRESS"))
+    user = user or named
     if password_file and not user:
         raise usage(f"cannot create context {name}", "--password-file is given without --user")
     path = os.path.abspath(os.path.expanduser(password_file)) if password_file else ""
-    address = checked(address, "ADDRESS")
     tls = tls_options.kept(address, ca_file, certificate_file, key_file, server_name, fingerprint)
     with context_file.change(os.environ) as contexts:
         before = contexts.addresses.get(name, address)

@@ -1,8 +1,8 @@
 """The address to which a command connects: the first setting in ORDER that is present.
 
 An address is HOST:PORT, tls:HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A
-running daemon writes its addresses to listening.json in the data directory. A context is a named
-address.
+host may follow a user, and "//" the scheme, as in tls://alice@nyc.example.org:7471. A running
+daemon writes its addresses to listening.json in the data directory. A context is a named address.
 """
 
 import json
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qmgr_config.address import parse_address
+from qmgr_protocol.name import is_name
 from qmgr_tools.cli.failure import Exit, Failure, NotListening, usage
 from qmgr_tools.context import file as context_file
 
@@ -19,7 +20,7 @@ ENVIRONMENT = "QMCTL_CONNECT"
 CONTEXT_ENVIRONMENT = "QMCTL_CONTEXT"
 DEFAULT = "127.0.0.1:7470"
 LISTENING_FILE = "listening.json"
-UNIX, TLS = "unix:", "tls:"
+UNIX, TLS, TCP = "unix:", "tls:", "tcp:"
 USE_CONNECT = "use --connect"
 ORDER = f"""\
 1. --connect ADDRESS, --data-dir DIR or --context NAME (one of them), after
@@ -56,19 +57,25 @@ def find(
     if len(given) > 1:
         raise usage(f"conflicting options {' and '.join(given)}", "they exclude each other")
     if connect is not None:
-        return Target(_given(connect, "--connect", environment), "--connect")
+        return _at(_given(connect, "--connect", environment), "--connect")
     if data_dir is not None:
         return Target(of_data_dir(data_dir), "--data-dir")
     if context is not None:
         return _of_context(context, "--context", context_file.load(environment))
     if address := environment.get(ENVIRONMENT):
-        return Target(_given(address, ENVIRONMENT, environment), ENVIRONMENT)
+        return _at(_given(address, ENVIRONMENT, environment), ENVIRONMENT)
     contexts = context_file.load(environment)
     if name := environment.get(CONTEXT_ENVIRONMENT):
         return _of_context(name, CONTEXT_ENVIRONMENT, contexts)
     if contexts.current:
         return _of_context(contexts.current, "qmctl context use", contexts)
     return Target(DEFAULT, "the default")
+
+
+def _at(text: str, source: str) -> Target:
+    """Returns the target of an address that is not from a context, with the user in it."""
+    user, address = split_user(text)
+    return Target(address, source, login=context_file.KeptLogin(user) if user else None)
 
 
 def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Target:
@@ -87,25 +94,43 @@ def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
         raise usage(what, why, remedy) from None
 
 
+def split_user(address: str) -> tuple[str, str]:
+    """Returns the user in an address that is valid, or "", and the address without the user."""
+    if address.startswith(UNIX):
+        return "", address
+    scheme = TLS if address.startswith(TLS) else ""
+    user, _, host = address.removeprefix(scheme).rpartition("@")
+    return user, f"{scheme}{host}"
+
+
 def checked(text: str, source: str) -> str:
-    """Returns *text* if it is an address.
+    """Returns *text* if it is an address, without the parts of a URL that have no effect.
 
     Raises:
         Failure: USAGE if *text* is not a valid address. The failure names the *source*.
     """
+    from qmgr_client.address import NO_PASSWORD, has_password
+
     if text.startswith(UNIX):
         if text.removeprefix(UNIX).startswith("/") and "\0" not in text:
             return text
         why = f"{text!r} is not an absolute path"
+    elif has_password(text):
+        raise usage(f"{source} is not a valid address", NO_PASSWORD)
     else:
+        scheme = next((one for one in (TLS, TCP) if text.startswith(one)), "")
+        rest = text.removeprefix(scheme)
+        if scheme and rest.startswith("//"):
+            rest = rest.removeprefix("//").removesuffix("/")
+        user, at, host = rest.rpartition("@")
         try:
-            found = parse_address(text.removeprefix(TLS))
+            found = parse_address(host)
         except ValueError as error:
             why = str(error)
         else:
-            if found.port:
-                return f"{TLS if text.startswith(TLS) else ''}{found}"
-            why = f'"{text}" has the port 0'
+            if found.port and (not at or is_name(user)):
+                return f"{TLS if scheme == TLS else ''}{user}{at}{found}"
+            why = f'"{text}" has the port 0' if not found.port else f"{user!r} is not a valid user"
     raise usage(
         f"{source} is not a valid address", why, "use HOST:PORT, tls:HOST:PORT or unix:/PATH"
     )

@@ -17,9 +17,10 @@ REMEDY = 'use --password-file, or store the password with "qmctl login"'
 ORDER = """\
 1. --user NAME and --password-file FILE, after the command or before it
 2. the login of the context that names the address, see "qmctl login --help"
-3. the environment variable QMGR_USER, with QMGR_PASSWORD or
+3. the user in the address: tls:NAME@HOST:PORT
+4. the environment variable QMGR_USER, with QMGR_PASSWORD or
    QMGR_PASSWORD_FILE (a file with the password)
-4. none: the command does not log in"""
+5. none: the command does not log in"""
 
 
 class LoginArguments(TypedDict, total=False):
@@ -48,7 +49,7 @@ def find(
         doing: The task, for failures.
         user: The option --user.
         password_file: The option --password-file.
-        kept: The login of the context that names the address.
+        kept: The login of the context that names the address, or the user in the address.
         environment: The environment of the process.
         asks: Whether the user may be asked for the password.
 

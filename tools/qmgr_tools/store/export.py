@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,6 +12,7 @@ import typer
 from qmgr_tools.cli import completion, humanize, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
+from qmgr_tools.context import tls as tls_options
 
 if TYPE_CHECKING:
     from qmgr_tables.export.export import Exported
@@ -72,7 +74,7 @@ Url = Annotated[
         "--url",
         metavar="ADDRESS",
         show_default=False,
-        help="Export the history of a running queue manager instead of snapshots.",
+        help="Export the history of a running queue manager instead of snapshots; like --connect.",
     ),
 ]
 Cursor = Annotated[
@@ -81,7 +83,7 @@ Cursor = Annotated[
         "--cursor",
         metavar="NAME",
         show_default=False,
-        help="The export cursor of --url. Rows are kept until the cursor has read them.",
+        help="The export cursor of the history. Rows are kept until the cursor has read them.",
     ),
 ]
 TableNames = Annotated[
@@ -145,7 +147,7 @@ NoVerify = Annotated[
 ]
 
 
-@command(local=True)
+@command()
 def export(
     call: Call,
     to: To,
@@ -170,8 +172,9 @@ def export(
     Later runs add only new rows. For the table messages these are messages that were put since, in
     the state of the first snapshot that contains them. For other tables these are the rows of new
     snapshots. With --full, each snapshot is exported in full, with changes and deletions. An
-    interrupted run is continued by the next run. With --url, the history of a running queue manager
-    is exported, and the cursor keeps rows until they are exported. See docs/tables.md for the
+    interrupted run is continued by the next run. With --cursor, the history of a running queue
+    manager is exported, and the cursor keeps rows until they are exported. The address and the
+    login are those of every command, such as --context, or --url. See docs/tables.md for the
     tables, and docs/export.md for the files.
 
     \b
@@ -186,6 +189,7 @@ def export(
       qmctl export --path /snapshots/monday --to /lake
       qmctl export --path '/snapshots/*' --to /lake --queues ORDERS --format delta
       qmctl export --url 127.0.0.1:7470 --to /lake --cursor lake
+      qmctl export --context nyc --to /lake --cursor lake
       qmctl export --path /snapshots/monday --to /lake-full --full --no-payload
     """
     given = {"queues": queues, "queuesPattern": queues_pattern, "states": states}
@@ -195,9 +199,10 @@ def export(
     given |= {"verify": "false"} if no_verify else {}
     given |= {"onDamaged": on_damaged.value}
     source = ExportSource(tuple(snapshots or ()), url, cursor, to, format.value, full)
-    _check(source, table)
-    names = table or ["history" if url else "messages"]
-    found = [_export(source, name, given) for name in names]
+    _check(source, call, table)
+    where = replace(call, connect=url) if url else call
+    names = table or ["history" if source.is_live else "messages"]
+    found = [_export(source, name, given, where) for name in names]
     if call.is_json:
         output.document(
             {"to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found]}
@@ -251,24 +256,35 @@ class ExportSource(NamedTuple):
     format: str
     full: bool
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the source is a running queue manager."""
+        return not self.snapshots
 
-def _check(source: ExportSource, table: list[str] | None) -> None:
+
+def _check(source: ExportSource, call: Call, table: list[str] | None) -> None:
     """Raises a Failure with USAGE if options contradict each other."""
     what = f"cannot export to {source.to}"
-    conflicts = source.url and (source.full or table not in (None, ["history"]))
-    if bool(source.snapshots) == bool(source.url) or conflicts:
+    if source.is_live:
+        is_named = bool(source.url or source.cursor or call.given)
+        conflicts = not is_named or source.full or table not in (None, ["history"])
+    else:
+        conflicts = bool(source.url)
+    if conflicts:
         raise usage(
             what,
             "exactly one of --path and --url is required, and --url exports only history",
             "use --path SNAPSHOT, or --url ADDRESS without --table and --full",
         )
-    if source.cursor and not source.url:
+    if source.cursor and not source.is_live:
         raise usage(
             what,
             "--cursor requires --url, because snapshots have no cursors",
-            "omit --cursor, or name a running queue manager: --url ADDRESS",
+            "omit --cursor, or omit --path and name a running queue manager: --url ADDRESS",
         )
-    if source.url and not source.cursor:
+    if source.url and call.given:
+        raise usage(what, f"--url and {call.given} exclude each other", "use one of them")
+    if source.is_live and not source.cursor:
         raise usage(
             what,
             "--url requires --cursor, because the cursor keeps rows until they are exported",
@@ -276,7 +292,7 @@ def _check(source: ExportSource, table: list[str] | None) -> None:
         )
 
 
-def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exported":
+def _export(source: ExportSource, table: str, given: dict[str, str], where: Call) -> "Exported":
     """Exports one table, and turns errors into a Failure."""
     what = f"cannot export {table} to {source.to}"
     try:
@@ -290,15 +306,24 @@ def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exporte
     from qmgr_tables.export.live import export_live
     from qmgr_tables.option_parser import parse
     from qmgr_tables.options import OptionInvalid
+    from qmgr_tables.stream.access import Access
     from qmgrd.snapshot.finder import SnapshotUnreadable
 
-    paths = json.dumps(source.snapshots or [source.url])
+    address = where.address() if source.is_live else ""
+    paths = json.dumps(source.snapshots or [address])
     bar = partial(_bar, table)
     try:
         options = parse({"paths": paths, "table": table, **given})
-        if source.url:
+        if source.is_live:
+            tls = tls_options.arguments(where.target().tls).get("tls")
             return export_live(
-                options, source.url, source.cursor, source.to, format=source.format, bar=bar
+                options,
+                address,
+                source.cursor,
+                source.to,
+                format=source.format,
+                bar=bar,
+                access=Access(where.credentials(what.removeprefix("cannot ")), tls),
             )
         return exports.export(options, source.to, format=source.format, full=source.full, bar=bar)
     except OptionInvalid as error:

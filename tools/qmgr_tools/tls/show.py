@@ -9,7 +9,7 @@ import typer
 from qmgr_tools.cli import output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.context.target import TLS, checked
+from qmgr_tools.context.target import TLS, checked, split_user
 
 TIME_MAX_S = 10.0
 
@@ -49,7 +49,8 @@ def show(
     Examples:
       qmctl tls show tls:nyc.example.org:7471
     """
-    wanted = checked(address if address.startswith(TLS) else f"{TLS}{address}", "ADDRESS")
+    given = address if address.startswith(TLS) else f"{TLS}{address}"
+    _, wanted = split_user(checked(given, "ADDRESS"))
     what = f"cannot show the certificate of {wanted}"
     if wanted.startswith("unix:"):
         raise Failure(Exit.USAGE, what, "a unix socket has no certificate")
