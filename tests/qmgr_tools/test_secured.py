@@ -69,3 +69,25 @@ def test_export_without_a_login_is_refused(
     ended = qmctl("export", *to)
     assert "LOGIN_REQUIRED" in ended.err
     assert ended.code != 0
+
+
+@pytest.mark.parametrize("words", ["cadmin", "uadmin"], indirect=True)
+@pytest.mark.parametrize("mode", ["put", "get", "putget"])
+def test_benchmark_logs_in_over_tls(mode: str, words: tuple[str, ...], qmctl: Qmctl) -> None:
+    """With this number of messages of 4 KiB, answers and deliveries take many records of TLS."""
+    more = () if mode == "get" else ("--inflight", "128")
+    ended = qmctl("bench", mode, *words, *more, "--count", "2000", "--size", "4KiB", "-o", "json")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.json["messages"] == 2_000
+
+
+def test_benchmark_trusts_the_ca_of_its_option(
+    manager: Secured, qmctl: Qmctl, tmp_path: Path
+) -> None:
+    login = ("--user", "admin", "--password-file", manager.password_file)
+    words = ("bench", "put", "--count", "100", "-c", manager.tls)
+    untrusted = qmctl(*words, *login)
+    assert "does not know the CA" in " ".join(untrusted.err.split())
+    assert qmctl(*words, *login, "--ca-file", manager.certificates.ca).code == 0
+    plain = qmctl("bench", "put", "-c", manager.unix, "--ca-file", manager.certificates.ca)
+    assert (plain.code, "does not use TLS" in plain.err) == (2, True)

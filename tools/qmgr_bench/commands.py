@@ -5,6 +5,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,10 @@ from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
 from qmgr_tools.cli import completion, option, output
 from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli.command import Call, command
-from qmgr_tools.cli.failure import Exit, Failure, refused
+from qmgr_tools.cli.failure import Exit, Failure, refused, usage
+from qmgr_tools.context import tls as tls_options
+from qmgr_tools.context.file import KeptTls
+from qmgr_tools.context.target import TLS
 
 QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
@@ -101,6 +106,15 @@ Priority = Annotated[
         metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is delivered first."
     ),
 ]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        show_default=False,
+        autocompletion=completion.files,
+        help="For tls:HOST:PORT: the CAs that may sign its certificate.",
+    ),
+]
 
 TIMES = {"put": "put to disk", "end_to_end": "put to get", "ack": "ack to disk"}
 FACTS = (
@@ -141,6 +155,7 @@ def put(
     one_a_frame: OneAFrame = False,
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
+    ca_file: CaFile = None,
 ) -> None:
     """Measures puts. Each producer keeps its window full, or all producers share a rate.
 
@@ -148,6 +163,7 @@ def put(
       qmctl bench put --duration 10s --producers 16 --inflight 64
       qmctl bench put --rate 5000 --size 1KiB -o json
       qmctl bench put --unit 100 --inflight 1000
+      qmctl bench put -c tls:nyc:7471 --user admin --password-file p --ca-file ca.crt
     """
     _measure(
         call,
@@ -163,6 +179,7 @@ def put(
         unit=unit,
         one_a_frame=one_a_frame,
         priority=priority,
+        ca_file=ca_file,
     )
 
 
@@ -176,6 +193,7 @@ def get(
     prefetch: Prefetch = 256,
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
+    ca_file: CaFile = None,
 ) -> None:
     """Measures gets. First puts a backlog, then gets and acknowledges all messages.
 
@@ -193,6 +211,7 @@ def get(
         consumers=consumers,
         prefetch=prefetch,
         priority=priority,
+        ca_file=ca_file,
     )
 
 
@@ -212,6 +231,7 @@ def putget(
     one_a_frame: OneAFrame = False,
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
+    ca_file: CaFile = None,
 ) -> None:
     """Measures puts together with consumers that acknowledge each message.
 
@@ -235,19 +255,26 @@ def putget(
         unit=unit,
         one_a_frame=one_a_frame,
         priority=priority,
+        ca_file=ca_file,
     )
 
 
-def _measure(call: Call, **given: Any) -> None:
+def _measure(call: Call, ca_file: Path | None, **given: Any) -> None:
     from qmgr_bench.measure import Work, measure  # The import takes 40 ms, too long for --help.
 
     doing = f"measure {given['mode']}"
+    if ca_file is not None:
+        if not call.address().startswith(TLS):
+            why = f"the address {call.address()} does not use TLS"
+            raise usage(f"cannot {doing}", why, "write tls: before the address")
+        call = replace(call, tls=replace(call.target().tls or KeptTls(), ca_file=str(ca_file)))
     call.check(doing)
-    address, login = call.address(), call.credentials(doing)
+    found, login = call.target(), call.credentials(doing)
+    address, tls = found.address, tls_options.arguments(found.tls).get("tls")
     if sys.stderr.isatty():
         output.note("measuring; press Ctrl-C to stop")
     with _failing(doing, address):
-        row = measure(address, Work(**given), login)
+        row = measure(address, Work(**given), login, tls)
     if call.is_json:
         output.document(row)
     else:

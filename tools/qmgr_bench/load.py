@@ -10,11 +10,16 @@ therefore faster than any server here.
 
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from qmgr_client.address import parse
+from qmgr_client.tls import tls_options
+from qmgr_protocol.tls import TlsOptions
 
 SILENCE_MAX_S = 20.0
 READ_BYTES = 1 << 20
@@ -305,21 +310,46 @@ def _read(sock: socket.socket) -> bytes:
     return data
 
 
-def dial(address: str) -> socket.socket:
+def dial(address: str, tls: TlsOptions | None = None) -> socket.socket:
     """Returns a socket that is connected to *address* (HOST:PORT, tls:HOST:PORT or unix:/PATH).
+
+    Args:
+        tls: How to check the certificate of an address with TLS. Default: the environment.
 
     Raises:
         OSError: The connection failed.
+        TlsFailed: A file of *tls* cannot be used, or the certificate is not the expected one.
+        ValueError: *tls* is given for an address without TLS.
     """
-    if address.startswith("unix:"):
+    where = parse(address)
+    options = tls_options(where, tls)
+    if where.path:
         sock = socket.socket(socket.AF_UNIX)
         try:
-            sock.connect(address.removeprefix("unix:"))
+            sock.connect(where.path)
         except OSError:
             sock.close()
             raise
         return sock
-    host, _, port = address.rpartition(":")
-    sock = socket.create_connection((host.strip("[]"), int(port)))
+    sock = socket.create_connection((where.host, where.port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock if options is None else _secured(sock, options, where.host)
+
+
+def _secured(plain: socket.socket, options: TlsOptions, host: str) -> ssl.SSLSocket:
+    """Returns *plain* with TLS. A read returns one record of TLS, and none is left in the buffer.
+
+    Therefore epoll reports all data that can be read, as without TLS.
+    """
+    try:
+        sock = options.context().wrap_socket(plain, server_hostname=options.server_name or host)
+    except BaseException:
+        plain.close()
+        raise
+    try:
+        # The certificate is checked here if it is pinned.
+        options.check(sock)  # type: ignore[arg-type]  # It has the methods of an SSLObject.
+    except BaseException:
+        sock.close()
+        raise
     return sock

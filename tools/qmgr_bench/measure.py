@@ -13,6 +13,7 @@ from qmgr_client.client_name import client_name
 from qmgr_client.credentials import Credentials
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.tls import TlsOptions
 from qmgr_tools.cli import humanize as humanize
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
@@ -48,17 +49,19 @@ class Work:
         return self.inflight // self.unit * self.unit if self.unit else self.inflight
 
 
-def measure(address: str, work: Work, login: Credentials | None = None) -> dict[str, Any]:
+def measure(
+    address: str, work: Work, login: Credentials | None = None, tls: TlsOptions | None = None
+) -> dict[str, Any]:
     """Does *work* with the queue manager at *address* and returns the figures.
 
-    Each connection logs in with *login*, if any.
+    Each connection logs in with *login*, if any, and checks the certificate as *tls* says.
 
     Raises:
         OSError: The connection to *address* failed.
         RequestError, LoadFailed: The queue manager refused a request or did not finish the work.
         Failure: The queue has other messages, or the work exceeds a window.
     """
-    dial = partial(Wire, address, login=login)
+    dial = partial(Wire, address, login=login, tls=tls)
     with _empty_queue(dial, work), ExitStack() as sockets:
         pool = records(bodies(work.size, vary=not work.same), work.priority)
         if not work.producers:

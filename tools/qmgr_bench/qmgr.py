@@ -7,19 +7,20 @@ not keep messages to send them again.
 import os
 import random
 import socket
+import ssl
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from qmgr_bench.load import READ_BYTES, LoadFailed, dial
 from qmgr_client.credentials import Credentials
+from qmgr_client.sansio.login import ClientProof, ServerUnproved
 from qmgr_protocol import messages as m
-from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
-from qmgr_protocol.scram import ClientLogin
 from qmgr_protocol.states import Side
+from qmgr_protocol.tls import TlsFailed, TlsOptions, end_point, explained
 
 POOL = 4_096  # number of different messages
 CREDIT_BYTES = 16 << 20  # credit for deliveries that are not processed yet
@@ -45,20 +46,33 @@ def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[byt
 class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
-    def __init__(self, address: str, name: str, login: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        login: Credentials | None = None,
+        tls: TlsOptions | None = None,
+    ) -> None:
         """Connects to *address* as the client *name*, and logs in with *login*, if any.
+
+        Args:
+            tls: For an address with TLS, the check of its certificate. Default: the environment.
 
         Raises:
             OSError: The connection to *address* failed.
-            ValueError: The password cannot be read.
-            LoadFailed: The server is not a queue manager or refuses the connection.
+            ValueError: The password cannot be read, or *tls* is given without TLS.
+            LoadFailed: The server is not a queue manager, is not trusted, or refuses the
+                connection.
         """
-        self.sock: socket.socket = dial(address)
+        try:
+            self.sock: socket.socket = dial(address, tls)
+        except (TlsFailed, ssl.SSLError) as error:
+            raise LoadFailed(explained(error)) from error
         self.connection = Connection(Side.DIALLER)
         self._requests = 0
         self._heard: deque[Any] = deque()
         try:
-            self.welcome = self._greet(name, login.login() if login is not None else None)
+            self.welcome = self._greet(name, ClientProof(login.login if login else None))
         except BaseException:
             self.sock.close()
             raise
@@ -69,21 +83,21 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def _greet(self, name: str, login: ClientLogin | None) -> m.Welcome:
+    def _greet(self, name: str, proof: ClientProof) -> m.Welcome:
+        server_hash = b""
+        if isinstance(self.sock, ssl.SSLSocket):
+            server_hash = end_point(self.sock.getpeercert(binary_form=True) or b"")
         hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name)
-        if login is not None:
-            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
-        self.send(hello)
+        self.send(proof.begin(hello, server_hash))
         welcome = self.next()
         try:
-            if login is not None and type(welcome) is m.AuthChallenge:
-                self.send(m.AuthAnswer(login.answer(welcome.data)))
+            if type(welcome) is m.AuthChallenge:
+                self.send(proof.answer(welcome))
                 welcome = self.next()
             if type(welcome) is not m.Welcome:
                 raise LoadFailed(f"the queue manager refused the connection: {welcome}")
-            if login is not None:
-                login.check(welcome.auth_data)
-        except scram.ScramFailed as error:
+            proof.check(welcome)
+        except ServerUnproved as error:
             raise LoadFailed(f"the login failed: {error}") from error
         return welcome
 
