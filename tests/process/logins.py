@@ -1,4 +1,4 @@
-"""Measures logins, and a client beside half-open handshakes: python -m tests.process.logins.
+"""Measures logins, and a client next to half-open handshakes: python -m tests.process.logins.
 
     rate     a generator logs in and leaves, over TCP and over TLS       logins per second
     crowd    10,000 TLS handshakes that never end ──┐
@@ -180,7 +180,7 @@ def measure_rate(found: Stage, address: str, seconds: float) -> dict[str, float]
     }
 
 
-# -- a client beside a crowd
+# -- a client next to a crowd
 
 
 class Crowd:
@@ -295,7 +295,7 @@ async def _be_well(found: Stage, rounds: int, running: Any, address: str) -> Wat
 def measure_crowd(
     found: Stage, half_open: int, logins_per_s: int, rounds: int, address: str
 ) -> dict[str, Any]:
-    """Returns the p99 of a client over *address*, in turns calm and beside a crowd."""
+    """Returns the p99 of a client over *address*, in turns calm and next to a crowd."""
     running = multiprocessing.Event()
     ours, theirs = multiprocessing.Pipe()
     child = multiprocessing.Process(
@@ -328,7 +328,7 @@ def main() -> None:
         report = {
             "rate over TCP": measure_rate(found, found.tcp, args.seconds),
             "rate over TLS": measure_rate(found, found.tls, args.seconds),
-            "client beside a crowd": measure_crowd(
+            "client next to a crowd": measure_crowd(
                 found, args.half_open, args.logins_per_s, args.rounds, found.tls
             ),
         }

@@ -76,7 +76,7 @@ class LoginDelays:
 def source_of(address: str, session_id: bytes) -> str:
     """Returns the source of a login from *address*.
 
-    All sessions at an address are one source. Otherwise, somebody with many old sessions could
+    All sessions at an address are one source. Somebody with many old sessions could otherwise
     guess some passwords with each.
 
     Args:
