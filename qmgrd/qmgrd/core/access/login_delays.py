@@ -76,8 +76,7 @@ class LoginDelays:
 def source_of(address: str, session_id: bytes) -> str:
     """Returns the source of a login from *address*.
 
-    All sessions at an address are one source. Somebody with many old sessions could otherwise
-    guess some passwords with each.
+    All sessions at an address are one source, so many old sessions allow no more guesses.
 
     Args:
         address: The address of the client, or "unix".
