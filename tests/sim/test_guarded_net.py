@@ -45,7 +45,7 @@ def assert_caught(steps: int = STEPS) -> None:
 
 @pytest.mark.long
 def test_unchecked_origin_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(origin_right, "refusal", lambda check, batch, peer: None)
+    monkeypatch.setattr(origin_right, "refusal", lambda check, batch, sender="": None)
     assert_caught()
 
 

@@ -104,6 +104,7 @@ class Path:
         self._context = context
         # The time when a put was last received, or was sent while none was in flight.
         self._moved_ms = 0
+        self._up_ms = 0  # the time when the path last came up
         self.took_ms = 0  # the time that the last received put took
         self._asked_ms: int | None = None  # the time of the oldest unanswered question
         # The number of records sent before that question, all of which the answer covers.
@@ -144,6 +145,7 @@ class Path:
         self.stream, self.incarnation = stream, incarnation
         self.error = ""
         self._enter(LinkState.UP)
+        self._up_ms = self._context.now.ms
         self._asked_total = 0
         self._answered()
         self.took_ms = self.rtt_ms or 0
@@ -290,8 +292,12 @@ class Path:
     def lost(self, why: str) -> None:
         """Waits and then dials again. Messages in flight are sent again."""
         limits = self._context.config.link
-        if self.is_up and (self.flight.taken or not self.flight.puts):
-            # A peer that closes the connection at every put is dialled less and less often.
+        lasted_ms = self._context.now.ms - self._up_ms
+        if self.is_up and (
+            self.flight.taken or (not self.flight.puts and lasted_ms >= limits.redial_max_ms)
+        ):
+            # A peer that closes the connection soon, or at every put, is dialled less and less
+            # often. A login costs this queue manager much more time than its peer.
             self.attempts = 0
         self._forget()
         self.error = why

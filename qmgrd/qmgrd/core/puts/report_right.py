@@ -18,21 +18,6 @@ from qmgr_protocol.need import Right
 Check: TypeAlias = Callable[[Right, str], None]
 
 
-def refusals(check: Check | None, batch: list[bytes]) -> dict[int, RequestError]:
-    """Returns the errors of the records whose reports the user may not put, by their index."""
-    if check is None:
-        return {}
-    flags_at, wanted = records.FLAGS_AT, records.FLAG_REPORT_EXPIRY
-    return {
-        index: error
-        for index, record in enumerate(batch)
-        # Nearly all messages request no report, so the flag is looked at first.
-        if len(record) > flags_at
-        and record[flags_at] & wanted
-        and (error := refusal(check, record)) is not None
-    }
-
-
 def refusal(check: Check, record: bytes) -> RequestError | None:
     """Returns NOT_AUTHORIZED if *record* requests a report that the user may not put, or None.
 
@@ -63,10 +48,13 @@ def without_refused(check: Check, batch: list[bytes], peer: str) -> list[bytes]:
         if topics.is_topic(name) or names.split(name)[1] != peer:
             check(right, name)
 
-    found = refusals(check_others, batch)
+    flags_at, wanted = records.FLAGS_AT, records.FLAG_REPORT_EXPIRY
     return [
-        records.without_report(record) if index in found else record
-        for index, record in enumerate(batch)
+        records.without_report(record)
+        # Nearly all messages request no report, so the flag is looked at first.
+        if record[flags_at] & wanted and refusal(check_others, record) is not None
+        else record
+        for record in batch
     ]
 
 

@@ -216,8 +216,8 @@ class LinkStreams:
     def put(self, inbound_path: InboundPath, put: m.Put) -> None:
         """Stores the new records of *put*. Reports refused records to the sender."""
         stream = inbound_path.stream
-        if put.extras:  # These fields are unknown and belong to a later version.
-            put = put._replace(extras=[row[:2] for row in put.extras])
+        if put.extras:
+            put = put._replace(extras=link_inbox.known_extras(put.extras))
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
@@ -320,7 +320,8 @@ class LinkStreams:
             if looped is None:
                 refused += self._store(inbound_path, run)
             else:
-                why = link_inbox.unstamped(run) or looped
+                # A loop makes a dead letter here, so it must not be a way around the rights.
+                why = link_inbox.unstamped(run) or self._lacking(inbound_path, run) or looped
                 refused += [(seq_id, why) for seq_id in stream.inbox.missing(run.first_id, 1)]
         return refused
 
@@ -365,6 +366,17 @@ class LinkStreams:
         report_full(context, queue, refused, count)
         context.mark_changed(queue)
         return refused
+
+    def _lacking(self, inbound_path: InboundPath, put: m.Put) -> RequestError | None:
+        """Returns the error if the sender of *put* lacks a right that one of its records needs."""
+        check, peer = inbound_path.session.check_right, inbound_path.stream.peer
+        if check is None:
+            return None
+        try:
+            self._checked(put, peer, check, origin_right.refusal(check, put.records, peer))
+        except RequestError as error:
+            return error
+        return None
 
     def _checked(self, put: m.Put, peer: str, check: Check, foreign: RequestError | None) -> m.Put:
         """Returns *put* without requests for reports that its sender may not put.

@@ -11,7 +11,7 @@ from qmgrd.core.context.producer import Producer
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.puts import client_put, report_right
+from qmgrd.core.puts import client_put, client_rights
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.producer_owners import ProducerOwners
@@ -215,7 +215,7 @@ class Streams:
         if why is not None:
             errors = dict.fromkeys(range(len(batch)), why)
         else:
-            errors = report_right.refusals(session.check_right, batch)
+            errors = client_rights.refusals(session.check_right, batch)
         refused = [(fresh[index], error) for index, error in errors.items()]
         kept = fresh
         if errors:

@@ -14,7 +14,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.limits.room import unit_rows
-from qmgrd.core.puts import report_right
+from qmgrd.core.puts import client_rights
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
@@ -85,7 +85,7 @@ class Units:
         refused: list[list[Any]] = []
         stamped: list[list[int]] = []
         # None of these records is plain, so none of them is held with those before it.
-        errors = report_right.refusals(session.check_right, batch)
+        errors = client_rights.refusals(session.check_right, batch)
         index = 0
         while index < len(batch):
             run = batch[index : index + puts.RUN_MAX_RECORDS]
