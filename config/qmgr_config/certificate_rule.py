@@ -24,7 +24,12 @@ def _checked_match(value: str) -> str:
     )
 
 
-def _checked_user(value: str) -> str:
+def checked_user(value: str) -> str:
+    """Returns *value* if it is a user, which may contain PLACE.
+
+    Raises:
+        ValueError: *value* is not a user.
+    """
     if value and len(value) <= 64 and _USER.fullmatch(value):
         return value
     raise ValueError(
@@ -38,7 +43,7 @@ class CertificateRule(Section):
     match: Annotated[str, AfterValidator(_checked_match)]
     """The whole subject or alternative name of a certificate, with at most one *."""
 
-    user: Annotated[str, AfterValidator(_checked_user)]
+    user: Annotated[str, AfterValidator(checked_user)]
     """The user as which a client with this certificate logs in; {1} is the text that * matched."""
 
     @model_validator(mode="after")

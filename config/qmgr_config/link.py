@@ -24,6 +24,9 @@ class LoginConfig(Section):
     password_file: Path | None = None
     """A file with the password of that user. The daemon reads it at each connection."""
 
+    token_file: Path | None = None
+    """A file with a token (JWT), as an alternative. The daemon reads it again at each renewal."""
+
     use_certificate: bool = False
     """Whether this queue manager logs in with its certificate (tls.certificate)."""
 
@@ -37,8 +40,9 @@ class LoginConfig(Section):
     def _there_is_one_way_to_log_in(self) -> "LoginConfig":
         if bool(self.user) != (self.password_file is not None):
             raise ValueError("user and password_file belong together")
-        if self.user and self.use_certificate:
-            raise ValueError("give either a user with a password, or use_certificate")
+        ways = bool(self.user), self.token_file is not None, self.use_certificate
+        if sum(ways) > 1:
+            raise ValueError("give a user with a password, token_file, or use_certificate")
         return self
 
 

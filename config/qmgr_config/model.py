@@ -27,6 +27,7 @@ from qmgr_config.link import LoginConfig as LoginConfig
 from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.section import Section
 from qmgr_config.tls import TlsConfig as TlsConfig
+from qmgr_config.token_rule import TOKENS_MAX, TokenRule
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 from qmgr_config.user_defaults import UserDefaults
 
@@ -120,6 +121,9 @@ class AuthConfig(Section):
 
     certificates: Annotated[tuple[CertificateRule, ...], Field(max_length=CERTIFICATES_MAX)] = ()
     """The users of clients' certificates. The first entry that fits a certificate decides."""
+
+    tokens: Annotated[tuple[TokenRule, ...], Field(max_length=TOKENS_MAX)] = ()
+    """The issuers of tokens (JWT). The first entry whose issuer and audience fit decides."""
 
 
 class StoreConfig(Section):

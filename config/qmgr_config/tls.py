@@ -30,35 +30,35 @@ def _checked_file(value: str) -> str:
     raise ValueError(f"{shown(value)} is not an absolute path")
 
 
-_File = Annotated[str, AfterValidator(_checked_file)]
+File = Annotated[str, AfterValidator(_checked_file)]  # an absolute path, or ""
 
 
 class CertificateConfig(Section):
     """[[tls.certificates]]"""
 
-    certificate: _File
+    certificate: File
     """The file of a certificate and its intermediate CAs."""
 
-    key: _File
+    key: File
     """The file of the key of that certificate."""
 
 
 class TlsConfig(Section):
     """[tls]"""
 
-    certificate: _File = ""
+    certificate: File = ""
     """The file of this queue manager's certificate, followed by its intermediate CAs, in PEM."""
 
-    key: _File = ""
+    key: File = ""
     """The file of the key of that certificate, in PEM, without a password."""
 
     certificates: tuple[CertificateConfig, ...] = ()
     """Further certificates, for clients that ask for a name in one of them (SNI)."""
 
-    ca: _File = ""
+    ca: File = ""
     """The file of the CAs that links trust. "" means the CAs of the system."""
 
-    client_ca: _File = ""
+    client_ca: File = ""
     """The file of the CAs that sign the certificates of clients and of other queue managers."""
 
     client_certificates: Literal["verify", "require"] = "verify"

@@ -1,28 +1,34 @@
-"""The user and the password with which a client logs in.
+"""The user and the password, or the token, with which a client logs in.
 
 The client uses the first of these that is set:
 
 1. the arguments of connect()
 2. the user in the address, as in tls:billing@nyc.example.org:7471, with the password of the
    arguments or of the environment
-3. the environment: QMGR_USER, and QMGR_PASSWORD or QMGR_PASSWORD_FILE (a file with the password)
+3. the environment: QMGR_USER, and QMGR_PASSWORD or QMGR_PASSWORD_FILE (a file with the password);
+   or QMGR_TOKEN or QMGR_TOKEN_FILE (a file with the token)
 4. nothing: the client does not log in
 
 The client reads a password file again at each new connection, so a new password in the file is used
-at the next connection.
+at the next connection. It reads a token file also to renew the token of an open connection.
 """
 
 import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from qmgr_client.address import Address
+from qmgr_protocol.token_login import TOKEN_FILE_MAX_BYTES, TokenLogin, encoded_token
 
 if TYPE_CHECKING:
     from qmgr_protocol.scram import ClientLogin
 
 USER, PASSWORD, PASSWORD_FILE = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE"
+TOKEN, TOKEN_FILE = "QMGR_TOKEN", "QMGR_TOKEN_FILE"
 NONCE_BYTES = 18
 _PASSWORD_MAX = 1_024
 
@@ -65,6 +71,60 @@ class Credentials:
             return ClientLogin(self.user, self.read(), nonce, server_hash)
         except ScramFailed as error:
             raise ValueError(f"cannot log in as {self.user}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCredentials:
+    """A token, or a file that contains the present token.
+
+    Its repr does not show the token.
+    """
+
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+
+    def read(self) -> bytes:
+        """Returns the present token.
+
+        Raises:
+            ValueError: The file cannot be read, or the token is not valid or too long.
+        """
+        path = self.token_file
+        if not path:
+            return encoded_token(self.token.encode(), "the arguments or the environment")
+        try:
+            with open(path, "rb") as file:
+                data = file.read(TOKEN_FILE_MAX_BYTES)
+        except OSError as error:
+            raise ValueError(f"cannot read the token file {path}: {error.strerror}") from None
+        return encoded_token(data, f"the token file {path}")
+
+    def login(self, server_hash: bytes = b"") -> TokenLogin:
+        """Returns a new login for one connection, which reads the file again to renew the token.
+
+        Raises:
+            ValueError: See :meth:`read`.
+        """
+        return TokenLogin(self.read(), self.read if self.token_file else None)
+
+    def check_address(self, address: Address) -> None:
+        """Checks that the token would not be sent to another machine in plain text.
+
+        Raises:
+            ValueError: *address* needs TLS.
+        """
+        if not (address.is_tls or address.path or _is_loopback(address.host)):
+            raise ValueError(
+                f"a token is not sent to {address} in plain text, because whoever reads it can use "
+                f"it: write tls:{address}"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_file(path: str) -> str:
@@ -130,3 +190,24 @@ def credentials(
     if bool(password) == bool(password_file):
         raise ValueError(f"give user {user} either a password or a password file in {where}")
     return Credentials(user, password, password_file)
+
+
+def token_credentials(
+    token: str = "", token_file: str = "", environment: Mapping[str, str] = os.environ
+) -> TokenCredentials | None:
+    """Returns the token of the arguments, or of the *environment*, or None.
+
+    Raises:
+        ValueError: A token and a token file are given, or the *environment* has a password as well.
+    """
+    where = "the arguments"
+    if not (token or token_file):
+        token, token_file = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")
+        where = f"{TOKEN} and {TOKEN_FILE}"
+        if not (token or token_file):
+            return None
+        if any(environment.get(name) for name in (USER, PASSWORD, PASSWORD_FILE)):
+            raise ValueError(f"the environment has {where}, but also {USER}: remove one of them")
+    if token and token_file:
+        raise ValueError(f"give either a token or a token file in {where}")
+    return TokenCredentials(token, token_file)

@@ -88,6 +88,9 @@ class ErrorCode(Coded):
         118, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
         "No rule of the queue manager allows this kind of login on this connection.",
         "Use TLS or another kind of login. An administrator can show the rules: qmctl access show.")
+    TOKEN_EXPIRED = (
+        119, _LATER, "", "The token with which the client logged in has expired.",
+        "Get a new token from its issuer. A client with a token file renews it before its end.")
     TLS_REQUIRED = (
         120, _NEVER, "",
         "The port requires TLS, and the peer does not use it.",

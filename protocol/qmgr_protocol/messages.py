@@ -91,7 +91,10 @@ _STAMPED = _rows(field.SEQ, field.U64, field.SEQ)
 _LEASE_MS = field.integer(0, LEASE_MAX_MS)
 _UID = field.binary(72)
 
-AuthData: TypeAlias = Annotated[bytes, field.binary(1_024)]
+# The hello of a client with the longest name, and a token of this length, fits in the frame that a
+# listener accepts before it knows the dialler.
+AUTH_DATA_MAX = 2_816
+AuthData: TypeAlias = Annotated[bytes, field.binary(AUTH_DATA_MAX)]
 OkValue: TypeAlias = Annotated[Any, field.shallow(16)]
 Refused: TypeAlias = Annotated[list[list[Any]], _REFUSED]
 Stamped: TypeAlias = Annotated[list[list[int]], _STAMPED]
@@ -132,7 +135,7 @@ PinnedStore: TypeAlias = Annotated[bytes, field.either(field.exactly(0), field.e
 class Hello(NamedTuple):
     """Opens a connection. A hello is the first message of the dialler.
 
-    auth_method: "none", or "scram-sha-256" with the first message of the login in auth_data.
+    auth_method: The method of the login, or "none". auth_data has the first message of the login.
     session: The secret of the last welcome, to resume that session; empty for a new session.
     """
 
@@ -163,7 +166,8 @@ class Welcome(NamedTuple):
     """Answers a hello with the identity of the listener and the limits of this connection.
 
     session: A secret with which the next connection of the client resumes the session.
-    auth_data: The proof of the listener that it knows the user. Empty without a login.
+    auth_data: The proof of the listener that it knows the user. Empty without a login. For a token,
+    the remaining time of the connection in ms, as eight bytes, big-endian.
     """
 
     version: U32
@@ -195,6 +199,18 @@ class AuthAnswer(NamedTuple):
     """Answers an AuthChallenge."""
 
     data: AuthData
+
+
+@message(12, dialler=Role.ANY)
+class TokenRenew(NamedTuple):
+    """Renews the token of a connection. The listener answers at once, as it answers a ping.
+
+    The answer is an Ok with the remaining time of the connection in ms, or an Error. After an
+    Error, the connection keeps its present end.
+    """
+
+    request_id: Id
+    token: AuthData
 
 
 @message(
@@ -1387,7 +1403,9 @@ class CursorDelete(NamedTuple):
 
 # -- the unions, for type checkers
 
-Greeting: TypeAlias = Hello | Welcome | AuthChallenge | AuthAnswer | Goaway | Ping | Pong
+Greeting: TypeAlias = (
+    Hello | Welcome | AuthChallenge | AuthAnswer | TokenRenew | Goaway | Ping | Pong
+)
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
 # An Ok, an Error, a Deliver or an Ended refers to one of these requests by its id.
 RequestWithId: TypeAlias = (
@@ -1466,7 +1484,7 @@ RequestWithId: TypeAlias = (
     | CursorCommit
     | CursorDelete
 )
-MessageWithId: TypeAlias = RequestWithId | Ok | Error | Ended | Deliver
+MessageWithId: TypeAlias = RequestWithId | TokenRenew | Ok | Error | Ended | Deliver
 Request: TypeAlias = RequestWithId | Put | UnitCommit | Settle | CommitAsk
 Message: TypeAlias = Greeting | Answer | Request
 

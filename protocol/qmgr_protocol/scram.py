@@ -177,8 +177,9 @@ class ClientLogin:
         try:
             self._client.set_server_first(_text(challenge))
             if int(self._client.iterations) > self._iterations_max:
+                limit = self._iterations_max
                 raise ScramFailed(
-                    f"{self._client.iterations} iterations exceed the limit of {self._iterations_max}"
+                    f"{self._client.iterations} iterations are too many (the limit is {limit})"
                 )
             return _bytes(self._client.get_client_final())
         except ScramException as error:

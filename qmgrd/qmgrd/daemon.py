@@ -32,6 +32,7 @@ from qmgrd.net.logins import login_at, logins_of
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.tls_service import TlsService
+from qmgrd.net.token_keys import TokenKeys
 from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
 from qmgrd.process.notify import Notifier
@@ -62,6 +63,7 @@ class Daemon:
         store: LmdbStore,
         notifier: Notifier | None = None,
         tls: TlsFiles | None = None,
+        token_keys: TokenKeys | None = None,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -89,6 +91,8 @@ class Daemon:
         self._turns = self._start_turns()
         secret = self._turns.boot.secret
         self._logins = logins_of(lambda: self._turns.broker.users, secret, config.auth)
+        self._token_keys = token_keys or TokenKeys(config.auth.tokens)
+        self._token_keys.give_to(self._logins.tokens)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
@@ -190,7 +194,8 @@ class Daemon:
     async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            regular = self._heartbeat(), self._look(), self._tls.refresh()
+            keys = self._token_keys.keep_fresh(self._logins.tokens)
+            regular = self._heartbeat(), self._look(), self._tls.refresh(), keys
             beats = [tasks.create_task(work) for work in regular]
             if not self._is_maintenance:
                 self._snapshots.look()
@@ -342,7 +347,7 @@ class Daemon:
         """Connects to the peer of a link. Returns the reason for a failure, or ""."""
         try:
             config = login_of(self.config.link, effect.link)
-            login = link_login(config)
+            login = link_login(config, effect.address)
         except ValueError as error:
             return f"{effect.address}: {error}"
 
@@ -409,7 +414,10 @@ class Daemon:
         """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._admission.tick(self.now_ms())
+            now_ms = self.now_ms()
+            self._admission.tick(now_ms)
+            for session in list(self._sessions.values()):
+                session.tick(now_ms)
             self.frames.tick()
             self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:

@@ -23,6 +23,7 @@ from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.net.tls_files import TlsFiles
+from qmgrd.net.token_keys import KeysUnusable, TokenKeys
 from qmgrd.net.welcome import SOFTWARE
 from qmgrd.process import descriptors
 from qmgrd.process import log as logs
@@ -89,6 +90,11 @@ def run(arguments: list[str]) -> int:
     except TlsFailed as error:
         print(f"qmgrd: configuration:\ntls: {error}", file=sys.stderr)
         return EXIT_CONFIG
+    try:
+        token_keys = TokenKeys(config.auth.tokens)
+    except KeysUnusable as error:
+        print(f"qmgrd: configuration:\nauth.tokens: {error}", file=sys.stderr)
+        return EXIT_CONFIG
     if options.check:
         print("the configuration is valid")
         return EXIT_OK
@@ -104,13 +110,13 @@ def run(arguments: list[str]) -> int:
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
     with closing(store), closing(Notifier(os.environ)) as notifier:
-        return _serve(config, store, tls, notifier, loop_factory, options)
+        return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
 
 
 def _serve(
     config: Config,
     store: LmdbStore,
-    tls: TlsFiles,
+    files: tuple[TlsFiles, TokenKeys],
     notifier: Notifier,
     loop_factory: Any,
     options: argparse.Namespace,
@@ -128,7 +134,7 @@ def _serve(
             "store.map_bytes",
         )
     try:
-        daemon = Daemon(config, store, notifier, tls, is_maintenance=options.maintenance)
+        daemon = Daemon(config, store, notifier, *files, is_maintenance=options.maintenance)
         if options.maintenance:
             log.warning("in maintenance: no timers, jobs, links or scheduled snapshots")
     except (StoreForeign, StoreFailed, RowDamaged) as error:

@@ -29,7 +29,7 @@ def test_each_way_to_log_in_is_accepted(fields: dict[str, Any]) -> None:
         ({"password_file": Path("/p")}, "user and password_file belong together"),
         (
             {"user": "LON", "password_file": Path("/p"), "use_certificate": True},
-            "either a user with a password, or use_certificate",
+            "a user with a password, token_file, or use_certificate",
         ),
         ({"fingerprint": "ab"}, "is not the SHA-256 of a certificate"),
     ],

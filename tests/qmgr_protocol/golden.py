@@ -119,6 +119,7 @@ MESSAGES: dict[str, m.Message] = {
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     ),
+    "TokenRenew": m.TokenRenew(9, b"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhcHAifQ.c2lnbmF0dXJl"),
     "Goaway": m.Goaway(ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000),
     "Ping": m.Ping(123_456),
     "Pong": m.Pong(123_456),

@@ -38,6 +38,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "auth_data": st.binary(max_size=20),
     "session": st.binary(max_size=64),
     "data": st.binary(max_size=20),
+    "token": st.binary(max_size=20),
     "user": NAMES,
     "secrets": st.booleans(),
     "rights": st.lists(TEXTS, max_size=3),

@@ -96,7 +96,7 @@ class Wire:
                 welcome = self.next()
             if type(welcome) is not m.Welcome:
                 raise LoadFailed(f"the queue manager refused the connection: {welcome}")
-            proof.check(welcome)
+            proof.check(welcome, 0)
         except ServerUnproved as error:
             raise LoadFailed(f"the login failed: {error}") from error
         return welcome

@@ -14,7 +14,7 @@ from qmgr_client.aio.session import Session
 from qmgr_client.aio.settle import Settling
 from qmgr_client.aio.work import Work
 from qmgr_client.client_name import checked, client_name
-from qmgr_client.credentials import credentials
+from qmgr_client.credentials import credentials, token_credentials
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.login import NewLogin
@@ -38,6 +38,8 @@ def connect(
     user: str = "",
     password: str = "",
     password_file: str = "",
+    token: str = "",
+    token_file: str = "",
     tls: TlsOptions | None = None,
 ) -> "QueueManager":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
@@ -66,6 +68,11 @@ def connect(
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
+        token: A token (JWT) to log in with, instead of a user and a password. The client ends when
+            the token expires. Default: the environment variables QMGR_TOKEN and QMGR_TOKEN_FILE.
+            The address must use TLS, a unix socket, or a loopback address.
+        token_file: A file with the token, instead of *token*. The client reads it at each new
+            connection, and renews the token of an open connection with the present contents.
         tls: For an address that begins with ``tls:``, how the client checks the queue manager, and
             which certificate it shows. Default: the environment variables QMGR_CA_FILE,
             QMGR_CERTIFICATE_FILE, QMGR_KEY_FILE, QMGR_SERVER_NAME and QMGR_FINGERPRINT. If none is
@@ -74,17 +81,17 @@ def connect(
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, a time is negative, the user or the password is missing, or *tls* is given
-            for an address without TLS.
+            not 16 bytes, a time is negative, the user or the password is missing, both a password
+            and a token are given, a token would be sent without TLS, or *tls* is given for an
+            address without TLS.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
     where = addresses.parse(address)
-    found = credentials(user, password, password_file, in_address=where.user)
+    new_login = _new_login(where, (user, password, password_file), (token, token_file))
     options = tls_options(where, tls)
-    new_login: NewLogin | None = found.login if found is not None else None
     if new_login is None and options is not None and options.certificate_file:
         new_login = lambda server_hash: CertificateLogin()  # noqa: E731
     return QueueManager(
@@ -102,6 +109,25 @@ def connect(
         ),
         options,
     )
+
+
+def _new_login(
+    address: addresses.Address, of_password: tuple[str, str, str], of_token: tuple[str, str]
+) -> NewLogin | None:
+    """Returns the login of the arguments or of the environment, or None.
+
+    Raises:
+        ValueError: The arguments do not fit together, or a token would be sent without TLS.
+    """
+    has_user = any(of_password) or bool(address.user)
+    if has_user and any(of_token):
+        raise ValueError("give either a user with a password, or a token")
+    token = None if has_user else token_credentials(*of_token)
+    if token is not None:
+        token.check_address(address)
+        return token.login
+    found = credentials(*of_password, in_address=address.user)
+    return None if found is None else found.login
 
 
 class QueueManager(Groups, Replies, Settling, Work):

@@ -29,6 +29,8 @@ def connect(
     user: str = "",
     password: str = "",
     password_file: str = "",
+    token: str = "",
+    token_file: str = "",
     tls: TlsOptions | None = None,
 ) -> "Client":
     """Returns a client of the queue manager at *address*. The client is not connected yet.
@@ -57,6 +59,11 @@ def connect(
         password: The password of the user. The password is never sent.
         password_file: A file with the password, instead of *password*. The client reads the file at
             each new connection.
+        token: A token (JWT) to log in with, instead of a user and a password. The client ends when
+            the token expires. Default: the environment variables QMGR_TOKEN and QMGR_TOKEN_FILE.
+            The address must use TLS, a unix socket, or a loopback address.
+        token_file: A file with the token, instead of *token*. The client reads it at each new
+            connection, and renews the token of an open connection with the present contents.
         tls: For an address that begins with ``tls:``, how the client checks the queue manager, and
             which certificate it shows. Default: the environment variables QMGR_CA_FILE,
             QMGR_CERTIFICATE_FILE, QMGR_KEY_FILE, QMGR_SERVER_NAME and QMGR_FINGERPRINT. If none is
@@ -65,8 +72,9 @@ def connect(
     Raises:
         AddressInvalid: *address* is not a valid address. This error is also a ValueError.
         ValueError: *name* is not valid UTF-8 or is longer than 255 characters, *producer_id* is
-            not 16 bytes, a time is negative, the user or the password is missing, or *tls* is given
-            for an address without TLS.
+            not 16 bytes, a time is negative, the user or the password is missing, both a password
+            and a token are given, a token would be sent without TLS, or *tls* is given for an
+            address without TLS.
         RequestError: VALUE_INVALID if a time is not a duration or is a negative timedelta.
     """
     return Client(
@@ -82,6 +90,8 @@ def connect(
             user=user,
             password=password,
             password_file=password_file,
+            token=token,
+            token_file=token_file,
             tls=tls,
         ),
     )

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from qmgr_client.message import NOWHERE, Home
 from qmgr_client.sansio.consumers import Consumers
+from qmgr_client.sansio.login import ClientProof
 from qmgr_client.sansio.puts import Puts
 from qmgr_client.sansio.requests import Requests
 from qmgr_client.sansio.settles import Settles
@@ -29,7 +30,12 @@ class AnswerRouter:
     """The router of answers. It uses the request ids that :class:`SendOrder` assigned."""
 
     def __init__(
-        self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
+        self,
+        puts: Puts,
+        settles: Settles,
+        requests: Requests,
+        consumers: Consumers,
+        proof: ClientProof,
     ) -> None:
         self.home = NOWHERE  # store id and boot number of the connected queue manager
         self._name = ""
@@ -37,6 +43,7 @@ class AnswerRouter:
         self._settles = settles
         self._requests = requests
         self._consumers = consumers
+        self._proof = proof
 
     def handlers(self) -> tuple[Row, ...]:
         """Returns the rows of the table of handlers."""
@@ -76,8 +83,13 @@ class AnswerRouter:
             self._requests.done(answer.request_id, answer.value, self._name)
         elif answer.request_id in self._consumers.open:
             self._consumers.opened(answer.request_id, answer.value)
+        elif answer.request_id == self._proof.renewal_id:
+            self._proof.renewed(answer, now_ms)
 
     def _on_error(self, answer: m.Error, now_ms: int) -> None:
+        if answer.request_id == self._proof.renewal_id:
+            self._proof.renewed(answer, now_ms)
+            return
         error = RequestError(answer.code, answer.text, answer.retry_after_ms)
         self._refused(answer.request_id, error)
 

@@ -90,8 +90,8 @@ class ClientCore:
         self._tick_times = TickTimes(self._consumers)
         self._unanswered = PendingCancels(self._settles)
         parts = self._puts, self._settles, self._requests, self._consumers
-        self._send_order = SendOrder(*parts, self._unanswered, self._units)
-        self._answers = AnswerRouter(*parts)
+        self._send_order = SendOrder(*parts, self._unanswered, self._units, self._proof)
+        self._answers = AnswerRouter(*parts, self._proof)
         greetings = row(m.AuthChallenge, self._on_challenge), row(m.Welcome, self._on_welcome)
         others = row(m.Goaway, self._on_goaway), row(m.Ping, self._on_ping)
         self._handlers = dict((*self._answers.handlers(), *greetings, *others))
@@ -394,8 +394,8 @@ class ClientCore:
             self._send_now(m.Goaway(error.code, str(error)))
             self._events.append(Disconnected(error.code, str(error), 0))
         else:
-            if ping:
-                self._control.append(ping)
+            renewal = self._proof.renewal(connection, self._send_order.request_id, now_ms)
+            self._control += filter(None, (ping, renewal))
 
     def data_to_send(self, now_ms: int) -> bytes:
         """Returns bytes for the queue manager, or b"" if nothing must be sent.
@@ -430,7 +430,7 @@ class ClientCore:
         self._send_now(self._proof.answer(challenge))
 
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
-        self._proof.check(welcome)
+        self._proof.check(welcome, now_ms)
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # resumes the session
@@ -439,7 +439,7 @@ class ClientCore:
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:
-        ended = ended_by(goaway)
+        ended = ended_by(goaway, can_renew=self._proof.can_change)
         if isinstance(ended, Disconnected):
             self._events.append(ended)
         else:

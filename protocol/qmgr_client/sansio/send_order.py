@@ -6,6 +6,7 @@ gets, consumers, credit. In this order, no message is lost and none takes effect
 """
 
 from qmgr_client.sansio.consumers import Consumers
+from qmgr_client.sansio.login import ClientProof
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import Puts
 from qmgr_client.sansio.requests import Requests
@@ -26,6 +27,7 @@ class SendOrder:
         consumers: Consumers,
         unanswered: PendingCancels,
         units: OpenUnits,
+        proof: ClientProof,
     ) -> None:
         self._puts = puts
         self._settles = settles
@@ -33,6 +35,7 @@ class SendOrder:
         self._consumers = consumers
         self._unanswered = unanswered
         self._units = units
+        self._proof = proof
         self._last_id = 0
 
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
@@ -52,16 +55,16 @@ class SendOrder:
             self.number_commits()
         if puts.wants_open():
             if has_slot and not settles.is_recovering:
-                return puts.open(self._request_id())
+                return puts.open(self.request_id())
         elif (put := puts.take(limits)) is not None:
             return put
         is_recovered = not (puts.is_recovering or settles.is_recovering)
         if has_slot and requests.has_next(gets=is_recovered and may_wait):
-            return requests.take(self._request_id(), now_ms)
+            return requests.take(self.request_id(), now_ms)
         if not is_recovered:
             return None
         if has_slot and self._consumers.has_next():
-            return self._consumers.take(self._request_id())
+            return self._consumers.take(self.request_id())
         return self._next_unanswered(window, now_ms, has_slot=used < window)
 
     def _give_back_lapsed(self) -> None:
@@ -84,10 +87,10 @@ class SendOrder:
             unanswered.note()
         return found
 
-    def _request_id(self) -> int:
+    def request_id(self) -> int:
         """Returns an id that no open request on this connection uses."""
         while True:
             self._last_id = self._last_id % (ID_END - 1) + 1
             is_used = self._last_id in self._requests.open or self._last_id in self._consumers.open
-            if not is_used and self._last_id != self._puts.open_id:
+            if not is_used and self._last_id not in (self._puts.open_id, self._proof.renewal_id):
                 return self._last_id

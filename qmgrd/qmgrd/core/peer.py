@@ -16,15 +16,19 @@ from qmgr_protocol.errors import (
     ErrorCode,
     LocalProtocolError,
     RemoteProtocolError,
+    RequestError,
     StateViolation,
 )
+from qmgr_protocol.field import ID_END
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.states import Side, State
-from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Welcomed
+from qmgr_protocol.token_login import TokenLogin
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, TokenEnded, Welcomed
 from qmgrd.core.access.origin import Tls
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
+from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.session_token import SessionTokens
 from qmgrd.core.sessions.settle_part import parts_of
 from qmgrd.core.sessions.unanswered import UnansweredRequests
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 Event: TypeAlias = "Callable[[Broker], None]"
-OwnLogin: TypeAlias = ClientLogin | CertificateLogin
+OwnLogin: TypeAlias = ClientLogin | CertificateLogin | TokenLogin
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
@@ -41,7 +45,10 @@ UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and can
 NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
-_OWN = frozenset({m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.Goaway, m.Ping, m.Pong})
+RENEWAL_ID = ID_END - 1  # the id of a link's requests to renew its token; paths use low ids
+_OWN = frozenset(
+    {m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.TokenRenew, m.Goaway, m.Ping, m.Pong}
+)
 
 
 class LoginFailed(RemoteProtocolError):
@@ -99,6 +106,9 @@ class Peer:
         self._login = login
         self._address = login.address if login is not None else ""
         self._own_login = own_login
+        self._user = ""  # the user of the peer
+        # Whether a token ends the connection, or must be renewed. If so, the shell calls tick.
+        self.has_token = isinstance(own_login, TokenLogin)
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
@@ -165,6 +175,8 @@ class Peer:
             if type(message) in _OWN:
                 answers.append(self._answer(message, now_ms))
                 continue
+            if self.has_token and self._takes_renewal(message, now_ms):
+                continue
             self._unanswered.asked(message)
             if type(message) is m.Settle and len(message.handles) > self._settle_bytes:
                 for part in parts_of(message, self._intake.handles_max):
@@ -186,7 +198,7 @@ class Peer:
         if type(message) is m.AuthChallenge:
             return self._prove(message)
         if type(message) is m.Welcome:
-            self._report(self._dialled(message))
+            self._report(self._dialled(message, now_ms))
         elif type(message) is m.Goaway:
             self.goaway, self._is_refused = message, True
         else:
@@ -194,14 +206,38 @@ class Peer:
             if self._heartbeats > HEARTBEATS_MAX:
                 raise CreditExceeded("heartbeats", self._heartbeats, HEARTBEATS_MAX)
             if type(message) is m.Ping:
-                return self._pong(message)
+                return self._send_back(m.Pong(message.number))
+            if type(message) is m.TokenRenew:
+                return self._send_back(self._renew(message, now_ms))
         return b""
 
-    def _pong(self, ping: m.Ping) -> bytes:
+    def _send_back(self, answer: m.Message) -> bytes:
         try:
-            return self._connection.send(m.Pong(ping.number))
+            return self._connection.send(answer)
         except LocalProtocolError:
-            return b""  # A goodbye followed the ping.
+            return b""  # A goodbye followed the message.
+
+    def _renew(self, renewal: m.TokenRenew, now_ms: int) -> m.Ok | m.Error:
+        """Renews the token of the peer. A token that was refused is recorded."""
+        request_id, login = renewal.request_id, self._login
+        try:
+            if login is None:
+                raise RequestError(ErrorCode.LOGIN_REFUSED, "this connection needs no token")
+            return m.Ok(request_id, login.renew(renewal.token, self._user, now_ms))
+        except RequestError as error:
+            if error.code in (ErrorCode.LOGIN_FAILED, ErrorCode.TOKEN_EXPIRED):
+                self._record_refusal(self.peer_name, Identity(self._user, TokenLogin.method), error)
+            return error_of(request_id, error)
+
+    def _takes_renewal(self, message: m.Received, now_ms: int) -> bool:
+        """Handles *message* if it answers the renewal of a link's token. Returns whether it did."""
+        is_answer = isinstance(message, (m.Ok, m.Error)) and message.request_id == RENEWAL_ID
+        own = self._own_login if is_answer else None
+        if not isinstance(own, TokenLogin):
+            return False
+        if isinstance(message, m.Ok):
+            own.renewed(message.value, now_ms)
+        return True
 
     def _greet(self, hello: m.Hello, now_ms: int) -> bytes:
         self.peer_name = hello.name
@@ -250,11 +286,16 @@ class Peer:
         """Refuses a connection. The broker records that, unless no login was required."""
         if self._login is None:
             return self._leave(goaway)
-        address, name, code = self._address, hello.name, goaway.code
+        self._record_refusal(hello.name, identity, goaway)
+        return self._leave(goaway)
+
+    def _record_refusal(
+        self, name: str, identity: Identity, refusal: m.Goaway | RequestError
+    ) -> None:
+        address, code = self._address, refusal.code
         self._intake.event(
             self.number, lambda broker: broker.auditor.login_refused(identity, address, name, code)
         )
-        return self._leave(goaway)
 
     def _leave(self, goaway: m.Goaway) -> bytes:
         self.goaway = goaway
@@ -271,7 +312,8 @@ class Peer:
         refusal = refusal or self._admit(hello)
         if refusal is not None:
             return self._refuse_login(hello, identity, refusal)
-        address = self._address
+        address, self._user = self._address, identity.user
+        self.has_token = self._login is not None and self._login.end_ms is not None
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
             token = self._tokens.new(self.number, owner)
@@ -296,15 +338,17 @@ class Peer:
             f"{needed}",
         )
 
-    def _dialled(self, welcome: m.Welcome) -> Event:
+    def _dialled(self, welcome: m.Welcome, now_ms: int) -> Event:
         dial = self.dial
         assert dial is not None
         if self._own_login is not None:
             try:
                 self._own_login.check(welcome.auth_data)
-            except ScramFailed as error:
+            except (ScramFailed, ValueError) as error:
                 why = f"the peer did not prove that it knows this queue manager: {error}"
                 raise LoginFailed(why) from error
+        if isinstance(self._own_login, TokenLogin):
+            self._own_login.welcomed(now_ms)
         self.peer_name = welcome.name
         return lambda broker: broker.dialled(dial, self.number, welcome)
 
@@ -366,6 +410,18 @@ class Peer:
         # The daemon may not read a delayed connection, so its silence has no meaning.
         liveness_ms = NEVER_MS if self.is_delayed else limits.liveness_ms
         return self._connection.poll(now_ms, limits.heartbeat_ms, liveness_ms)
+
+    def tick(self, now_ms: int) -> bytes:
+        """Returns the renewal of the token of a link, if one is due. May read the token's file.
+
+        Raises:
+            TokenEnded: The token of the peer has expired.
+        """
+        own, login = self._own_login, self._login
+        if login is not None and login.end_ms is not None and now_ms >= login.end_ms:
+            raise TokenEnded
+        token = own.renewal(now_ms) if isinstance(own, TokenLogin) and self.is_open else b""
+        return self._send_back(m.TokenRenew(RENEWAL_ID, token)) if token else b""
 
     def closed(self, why: str) -> None:
         """Reports once to the broker that the connection is closed."""

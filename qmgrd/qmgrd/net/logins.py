@@ -1,5 +1,6 @@
 """The logins of the daemon's connections, with the facts and random numbers of the shell."""
 
+import time
 from collections.abc import Callable
 from secrets import token_urlsafe
 
@@ -19,7 +20,7 @@ log = structlog.get_logger()
 
 def logins_of(users: Callable[[], KnownUsers], secret: bytes, config: AuthConfig) -> Logins:
     """Returns the logins of a daemon. Logs the rules that have no effect."""
-    logins = Logins(users, secret, config)
+    logins = Logins(users, secret, config, lambda: time.time_ns() // 1_000_000)
     log_unreachable(logins.rules)
     return logins
 

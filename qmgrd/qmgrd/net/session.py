@@ -353,6 +353,18 @@ class SocketSession(asyncio.BufferedProtocol):
             if ping:
                 self.write(ping)
 
+    def tick(self, now_ms: int) -> None:
+        """Ends the connection of an expired token. Renews the token of a link, if that is due."""
+        if not self.peer.has_token or self._open_transport() is None:
+            return
+        try:
+            renewal = self.peer.tick(now_ms)
+        except RemoteProtocolError as error:
+            self.say_goodbye(goodbye(error))
+        else:
+            if renewal:
+                self.write(renewal)
+
     def fail(self, error: Exception) -> None:
         """Closes the connection after an internal error. Other connections are not affected."""
         self._host.session_failed(self, error)

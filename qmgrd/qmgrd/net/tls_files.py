@@ -130,7 +130,7 @@ class TlsFiles:
 
     def _stat(self) -> tuple[tuple[int, ...], ...]:
         names = [name for pair in self._pairs for name in pair]
-        return tuple(_stat_of(name) for name in (*names, self._config.client_ca) if name)
+        return tuple(stat_of(name) for name in (*names, self._config.client_ca) if name)
 
     def _read(self) -> list[ServerContext]:
         contexts = [self._context(certificate, key) for certificate, key in self._pairs]
@@ -157,7 +157,7 @@ def _select(channel: ssl.SSLObject, name: str | None, contexts: list[ServerConte
     channel.context = found
 
 
-def _stat_of(path: str) -> tuple[int, ...]:
+def stat_of(path: str) -> tuple[int, ...]:
     """Returns values that change when the file *path*, or its target, is replaced."""
     try:
         found = os.stat(path)

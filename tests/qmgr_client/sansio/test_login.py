@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_client.sansio.core import ClientCore
-from qmgr_client.sansio.events import Ready
+from qmgr_client.sansio.events import Disconnected, Ready
 from qmgr_protocol import messages as m
 from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
@@ -17,6 +17,7 @@ from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
 from qmgr_protocol.scram import ClientLogin, ServerLogin, make_verifier
 from qmgr_protocol.states import Side
+from qmgr_protocol.token_login import TokenLogin, remaining_time
 from qmgr_protocol.verifier import Verifier
 from tests.qmgr_client.scripted import PRODUCER
 
@@ -187,3 +188,112 @@ def test_password_that_cannot_be_read_ends_the_client() -> None:
     assert core.failed.code == ErrorCode.LOGIN_FAILED
     assert "cannot read the password file /p" in str(core.failed)
     assert core.data_to_send(0) == b""
+
+
+# -- tokens
+
+OLD, NEW = b"old.to.ken", b"new.to.ken"
+
+
+class Tokens:
+    """The file of a token, and a client that logs in with it."""
+
+    def __init__(self, *, is_renewable: bool = True) -> None:
+        self.present = OLD
+        read = (lambda: self.present) if is_renewable else None
+        self.core = ClientCore("app", PRODUCER, new_login=lambda _: TokenLogin(self.present, read))
+        self.now_ms = 0
+        self.dial()
+
+    def dial(self) -> None:
+        self.core.connected(self.now_ms)
+        self._far = Connection(Side.LISTENER)
+        (self.hello,) = self.hear()
+
+    def hear(self) -> list[Any]:
+        data = self.core.data_to_send(self.now_ms)
+        return [message for message, _ in self._far.receive(data, self.now_ms)]
+
+    def say(self, message: Any) -> list[Any]:
+        self.core.receive(self._far.send(message), self.now_ms)
+        return self.hear()
+
+    def welcome(self, remaining_ms: int = 100_000) -> None:
+        self.say(WELCOME._replace(auth_data=remaining_time(remaining_ms)))
+        assert self.core.is_open
+
+    def at(self, now_ms: int) -> list[Any]:
+        """Returns what the client sends at its next poll, apart from pings."""
+        self.now_ms = now_ms
+        self.say(m.Ping(1))
+        self.core.poll(now_ms)
+        return [message for message in self.hear() if type(message) is not m.Ping]
+
+
+def test_client_sends_its_token_in_the_hello() -> None:
+    tokens = Tokens()
+    assert (tokens.hello.auth_method, tokens.hello.auth_data) == ("token", OLD)
+
+
+@pytest.mark.parametrize("proof", [b"", b"v=AAAA", bytes(7), bytes(9)])
+def test_welcome_without_the_remaining_time_is_refused(proof: bytes) -> None:
+    tokens = Tokens()
+    sent = tokens.say(WELCOME._replace(auth_data=proof))
+    assert [type(message) for message in sent] == [m.Goaway]
+    assert tokens.core.failed is not None
+    assert tokens.core.failed.code == ErrorCode.LOGIN_FAILED
+
+
+def test_client_renews_its_token_and_no_request_has_the_same_id() -> None:
+    tokens = Tokens()
+    tokens.welcome()
+    tokens.present = NEW
+    assert tokens.at(79_999) == []
+    (renewal,) = tokens.at(80_000)
+    assert renewal.token == NEW
+    tokens.core.request(80_000, m.QueueList)
+    (other,) = tokens.hear()
+    assert other.request_id != renewal.request_id
+    tokens.say(m.Ok(renewal.request_id, 100_000))
+    tokens.present = OLD
+    assert tokens.at(159_999) == []
+    assert [message.token for message in tokens.at(160_000)] == [OLD]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.LOGIN_FAILED, ErrorCode.LOGINS_DELAYED])
+def test_refused_renewal_is_repeated_and_ends_nothing(code: ErrorCode) -> None:
+    tokens = Tokens()
+    tokens.welcome()
+    tokens.present = NEW
+    (renewal,) = tokens.at(80_000)
+    tokens.say(m.Error(renewal.request_id, code, 2))
+    assert tokens.core.is_open
+    assert [message.token for message in tokens.at(84_000)] == [NEW]
+
+
+def test_late_answer_of_an_earlier_connection_changes_nothing() -> None:
+    tokens = Tokens()
+    tokens.welcome()
+    tokens.present = NEW
+    (renewal,) = tokens.at(80_000)
+    tokens.core.connection_lost()
+    tokens.dial()
+    assert tokens.hello.auth_data == NEW
+    tokens.welcome()
+    tokens.say(m.Ok(renewal.request_id, 1))
+    tokens.present = OLD
+    assert tokens.at(159_999) == []
+
+
+@pytest.mark.parametrize("is_renewable", [True, False])
+@pytest.mark.parametrize("is_welcomed", [True, False])
+def test_client_with_a_file_connects_again_after_the_end_of_its_token(
+    is_renewable: bool, is_welcomed: bool
+) -> None:
+    tokens = Tokens(is_renewable=is_renewable)
+    if is_welcomed:
+        tokens.welcome()
+    tokens.say(m.Goaway(ErrorCode.TOKEN_EXPIRED, "the token has expired", 1_000))
+    assert (tokens.core.failed is None) is is_renewable
+    found = [event for event in tokens.core.events() if isinstance(event, Disconnected)]
+    assert [event.retry_after_ms for event in found] == [1_000] * is_renewable

@@ -13,9 +13,10 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.layout import parse, to_array
 from qmgr_protocol.scram import ClientLogin, ServerLogin, make_verifier
+from qmgr_protocol.token_login import TokenLogin, remaining_time
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.peer import Peer
+from qmgrd.core.peer import RENEWAL_ID, OwnLogin, Peer
 from qmgrd.core.sessions.session_token import SessionTokens
 from tests.qmgrd.core.harness import SECRET
 
@@ -28,8 +29,10 @@ STATUS = m.Status(1)
 class Dialled:
     """A connection that a link dialled. The far end may send anything."""
 
-    def __init__(self, password: str = "secret") -> None:
-        login = ClientLogin("QM1", password, "nonceOfTheLink") if password else None
+    def __init__(self, password: str = "secret", token: TokenLogin | None = None) -> None:
+        login: OwnLogin | None = token
+        if password and token is None:
+            login = ClientLogin("QM1", password, "nonceOfTheLink")
         self.intake = Intake()
         tokens = SessionTokens(SECRET, b"salt")
         dial = Dial("NYC", "nyc:1", 1)
@@ -46,6 +49,10 @@ class Dialled:
         """Receives messages in one read. Returns the answers."""
         data = b"".join(encode(to_array(message)) for message in messages)
         return self._read(self.peer.receive(data, 0))
+
+    def tick(self, now_ms: int) -> list[Any]:
+        """Returns what the link sends at *now_ms*."""
+        return self._read(self.peer.tick(now_ms))
 
     def fails(self, *messages: Any) -> ErrorCode:
         """Returns the code with which the link ends the connection."""
@@ -118,3 +125,48 @@ def test_hostile_proof_is_refused(data: bytes) -> None:
 def test_hello_that_is_sent_back_is_no_challenge() -> None:
     dialled = Dialled()
     assert dialled.fails(m.AuthChallenge(dialled.hello.auth_data)) == ErrorCode.LOGIN_FAILED
+
+
+def with_token() -> tuple[Dialled, list[bytes]]:
+    present = [b"old.to.ken"]
+    dialled = Dialled(token=TokenLogin(present[0], lambda: present[0]))
+    assert (dialled.hello.auth_method, dialled.hello.auth_data) == ("token", b"old.to.ken")
+    return dialled, present
+
+
+def test_link_renews_its_token_and_the_broker_does_not_learn_of_it() -> None:
+    dialled, present = with_token()
+    dialled.hear(WELCOME._replace(auth_data=remaining_time(100_000)))
+    assert len(list(dialled.intake.take(10, 1 << 20))) == 1
+    present[0] = b"new.to.ken"
+    assert dialled.tick(79_999) == []
+    assert dialled.tick(80_000) == [m.TokenRenew(RENEWAL_ID, b"new.to.ken")]
+    assert dialled.hear(m.Error(RENEWAL_ID, ErrorCode.LOGIN_FAILED, 2)) == []
+    assert dialled.tick(84_000) == [m.TokenRenew(RENEWAL_ID, b"new.to.ken")]
+    assert dialled.hear(m.Ok(RENEWAL_ID, 100_000)) == []
+    present[0] = b"third.to.ken"
+    assert dialled.tick(79_999) == []
+    assert not list(dialled.intake.take(10, 1 << 20))
+    dialled.hear(m.Ok(1, None))
+    assert len(list(dialled.intake.take(10, 1 << 20))) == 1
+
+
+@pytest.mark.parametrize("proof", [b"", b"v=AAAA", bytes(7)])
+def test_peer_that_does_not_know_tokens_is_refused(proof: bytes) -> None:
+    dialled, _ = with_token()
+    assert dialled.fails(WELCOME._replace(auth_data=proof), STATUS) == ErrorCode.LOGIN_FAILED
+
+
+def test_challenge_to_a_link_with_a_token_is_refused() -> None:
+    dialled, _ = with_token()
+    assert dialled.fails(m.AuthChallenge(b"r=xy")) == ErrorCode.LOGIN_FAILED
+
+
+def test_answer_to_a_renewal_that_was_not_sent_changes_nothing() -> None:
+    dialled, present = with_token()
+    dialled.hear(WELCOME._replace(auth_data=remaining_time(100_000)), m.Ok(RENEWAL_ID, 1))
+    present[0] = b"new.to.ken"
+    assert dialled.tick(79_999) == []
+    dialled = Dialled(password="")
+    dialled.hear(WELCOME, m.Ok(RENEWAL_ID, 1))
+    assert dialled.tick(1 << 40) == []

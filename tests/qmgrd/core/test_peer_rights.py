@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
@@ -321,3 +322,19 @@ def test_job_of_a_deleted_user_fails_although_a_new_user_has_its_name(guarded: G
     guarded.manager.turn(60_000)
     found = guarded.job(job)
     assert (found["state"], "NOT_AUTHORIZED" in found["text"]) == ("failed", True)
+
+
+@pytest.mark.parametrize("queue", ["X@FAR", "/any/topic"])
+@pytest.mark.parametrize("origin", ["NYC", "LAX"])
+def test_loop_is_no_way_around_the_rights(guarded: Guarded, queue: str, origin: str) -> None:
+    """A message in a loop becomes a dead letter, so it needs the same rights as all others."""
+    guarded.owner.ask(m.UserAlter, "NYC", {"roles": []})
+    for rights in (["link"], ["fetch"]):
+        guarded.owner.ask(m.GrantCreate, "NYC", "", rights, "peer", "NYC")
+    nyc = opened(guarded, "NYC")
+    way = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1"]})}]]
+    put = m.Put(nyc.stream, 1, 0, queue, [record(b"x", uid=(origin, 1))], way)
+    (refused,) = codes(nyc.client.say(put))
+    # A user without any right on a queue does not learn whether it exists.
+    assert refused in (ErrorCode.NOT_AUTHORIZED, ErrorCode.QUEUE_UNKNOWN)
+    assert guarded.owner.bodies("SYSTEM.DEAD.LETTERS") == []

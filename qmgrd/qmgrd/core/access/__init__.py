@@ -11,6 +11,7 @@
 * ``origin``: the other end of a connection, before its login
 * ``rule``: the ordered rules that decide how a connection may log in
 * ``certificate``: the user of a client's certificate
+* ``token``: the verification and the user of a token (JWT)
 * ``login``: the login of one connection
 * ``login_delays``: delays after failed logins
 """

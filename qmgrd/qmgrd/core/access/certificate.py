@@ -14,14 +14,18 @@ from collections.abc import Sequence
 from qmgr_config.certificate_rule import PLACE, CertificateRule
 from qmgrd.core.access.origin import Tls
 
-_HOST_TEXT, _TEXT = "([A-Za-z0-9_-]+)", "([A-Za-z0-9._-]+)"
+_HOST_TEXT = "([A-Za-z0-9_-]+)"
+TEXT = "([A-Za-z0-9._-]+)"
 
 
 class Certificates:
     """The users of certificates. Holds no state."""
 
     def __init__(self, configured: Sequence[CertificateRule]) -> None:
-        self._entries = [(_pattern(one.match), one.user) for one in configured]
+        self._entries = [
+            (pattern_of(one.match, _HOST_TEXT if one.match.startswith("dns:") else TEXT), one.user)
+            for one in configured
+        ]
 
     def user_of(self, tls: Tls | None) -> str:
         """Returns the user of the client's certificate, or "" if it has none.
@@ -33,18 +37,21 @@ class Certificates:
             return ""
         names = (f"subject:{tls.subject}", *tls.names)
         for pattern, user in self._entries:
-            found = {_user(user, fit) for fit in map(pattern.fullmatch, names) if fit}
+            found = {user_of_fit(user, fit) for fit in map(pattern.fullmatch, names) if fit}
             if found:
                 return found.pop() if len(found) == 1 else ""
         return ""
 
 
-def _pattern(match: str) -> "re.Pattern[str]":
-    """Returns the pattern of *match*. It has at most one group, so matching takes linear time."""
+def pattern_of(match: str, text: str = TEXT) -> "re.Pattern[str]":
+    """Returns the pattern of *match*, whose * stands for *text*.
+
+    It has at most one group, so matching takes linear time.
+    """
     before, star, after = match.partition("*")
-    text = (_HOST_TEXT if match.startswith("dns:") else _TEXT) if star else ""
-    return re.compile(f"{re.escape(before)}{text}{re.escape(after)}")
+    return re.compile(f"{re.escape(before)}{text if star else ''}{re.escape(after)}")
 
 
-def _user(user: str, fit: "re.Match[str]") -> str:
+def user_of_fit(user: str, fit: "re.Match[str]") -> str:
+    """Returns the user of an entry whose pattern fits."""
     return user.replace(PLACE, fit[1]) if PLACE in user else user

@@ -5,6 +5,7 @@ none, while no user exists                 anybody: may do everything
 scram-sha-256                              the user who proves the password
 scram-sha-256-plus                         the same, bound to the TLS certificate of the daemon
 external                                   the user of the client's TLS certificate
+token                                      the user of a claim in a signed token (JWT)
 everything else                            refused
 
 The rules (rule.py) decide which of these a connection may use. They cannot refuse the first one.
@@ -21,19 +22,36 @@ from qmgr_config.model import AuthConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol import scram, verifier
 from qmgr_protocol.certificate_login import EXTERNAL
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.scram import ScramFailed, ServerLogin
+from qmgr_protocol.token_login import TOKEN, remaining_time
 from qmgr_protocol.verifier import Verifier
 from qmgrd.core.access import rule
 from qmgrd.core.access.certificate import Certificates
 from qmgrd.core.access.login_delays import LoginDelays, source_of
 from qmgrd.core.access.origin import Origin, Tls
 from qmgrd.core.access.rule import Rules
+from qmgrd.core.access.token import TokenExpired, TokenRefused, Tokens, VerifiedToken
 from qmgrd.core.access.user import User
 
+_WRONG_TOKEN = (
+    "the token is not valid for this queue manager, or its user does not exist, is disabled, or "
+    "may not log in from here"
+)
 _SCRAM = (scram.METHOD, scram.PLUS_METHOD)
 NO_METHOD = "none"
 _DEFAULTS = AuthConfig()
+EXPIRED_RETRY_MS = 1_000  # time in which a client may receive a new token
+RENEWAL_PAUSE_MS = 250  # minimum time between two renewals, because each checks a signature
+
+
+class TokenEnded(RemoteProtocolError):
+    """The token with which the peer logged in has expired."""
+
+    code = ErrorCode.TOKEN_EXPIRED
+
+    def __init__(self) -> None:
+        super().__init__("the token of this connection has expired")
 
 
 class Identity(NamedTuple):
@@ -70,19 +88,27 @@ class Logins:
     """The logins of all connections of a queue manager."""
 
     def __init__(
-        self, users: Callable[[], KnownUsers], secret: bytes, config: AuthConfig = _DEFAULTS
+        self,
+        users: Callable[[], KnownUsers],
+        secret: bytes,
+        config: AuthConfig = _DEFAULTS,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """Starts without failed logins.
 
         Args:
             users: A function that returns the users.
             secret: The secret of the store, from which the salts of unknown users are made.
-            config: The rules, and the users of certificates.
+            config: The rules, the users of certificates, and the issuers of tokens.
+            wall_ms: A function that returns the wall-clock time, with which tokens are compared.
+                By default, tokens are refused as too early.
         """
         self.users = users
         self.secret = secret
         self.rules = Rules(config.access)
         self.certificates = Certificates(config.certificates)
+        self.tokens = Tokens(config.tokens)
+        self.wall_ms = wall_ms
         self.delays = LoginDelays()
 
 
@@ -92,6 +118,7 @@ class Login:
     reason = ""  # reason of a refusal, for operators only
     address = ""  # the host at the other end, or "unix"
     claimed = ""  # the user that the other end claims to be, or "" if it claims none
+    end_ms: int | None = None  # time at which the token of the connection ends, if it has one
 
     def __init__(self, logins: Logins, origin: Origin, nonce: str) -> None:
         self.address = origin.address
@@ -102,6 +129,7 @@ class Login:
         self._source = ""  # source of the login for delays
         self._server: ServerLogin | None = None  # set while a challenge is unanswered
         self._verifier: Verifier | None = None  # the verifier of that challenge
+        self._renewed_ms: int | None = None  # time of the last renewal of the token
 
     def secured(self, tls: Tls) -> None:
         """Takes the facts that TLS proved about the other end, before the hello."""
@@ -126,8 +154,10 @@ class Login:
             return self._challenge(hello, now_ms, session_of)
         if hello.auth_method == EXTERNAL:
             return self._certified()
+        if hello.auth_method == TOKEN:
+            return self._tokened(hello, now_ms)
         if hello.auth_method != NO_METHOD:
-            methods = ", ".join((*_SCRAM, EXTERNAL))
+            methods = ", ".join((*_SCRAM, EXTERNAL, TOKEN))
             why = f"the method {hello.auth_method[:40]!r} is not supported; use one of {methods}"
             return m.Goaway(ErrorCode.LOGIN_REQUIRED, why)
         if self._origin.is_owner:
@@ -156,6 +186,82 @@ class Login:
             return Welcomed(OPEN)  # Before the first user, a client needs no certificate.
         why = "the certificate of this connection does not belong to a user that may log in here"
         return m.Goaway(ErrorCode.LOGIN_FAILED, why)
+
+    def _tokened(self, hello: m.Hello, now_ms: int) -> Decision:
+        if not self._logins.rules.may_use(self._origin, rule.TOKEN):
+            self.reason = "no rule allows token here"
+            why = "this queue manager does not accept tokens on this connection"
+            if self._origin.tls is None:
+                why += ": use TLS"
+            return m.Goaway(ErrorCode.LOGIN_REFUSED, why)
+        try:
+            token = self._verified(hello.auth_data)
+        except TokenExpired as error:
+            # Only the issuer can make such a token, so a stranger learns nothing from this answer.
+            self.reason = str(error)
+            return m.Goaway(ErrorCode.TOKEN_EXPIRED, "the token has expired", EXPIRED_RETRY_MS)
+        except TokenRefused as error:
+            self.reason = str(error)
+            return m.Goaway(ErrorCode.LOGIN_FAILED, _WRONG_TOKEN)
+        remaining = remaining_time(self._set_end(token, now_ms))
+        return Welcomed(Identity(token.user, TOKEN), remaining)
+
+    def _verified(self, token: bytes) -> VerifiedToken:
+        """Returns a token whose user may log in here.
+
+        Raises:
+            TokenRefused: The token is not valid, or its user may not log in here.
+        """
+        found = self._logins.tokens.verify(token, self._logins.wall_ms())
+        self.claimed = name = found.user
+        user = self._logins.users().users.get(name)
+        if not name:
+            raise TokenRefused("no entry of users leads from the token to one user")
+        if user is None or not user.is_enabled:
+            raise TokenRefused(f"the user {name} of the token does not exist or is disabled")
+        verdict = self._logins.rules.verdict(self._origin, name, rule.TOKEN)
+        if not verdict.is_allowed:
+            raise TokenRefused(verdict.why)
+        return found
+
+    def _set_end(self, token: VerifiedToken, now_ms: int) -> int:
+        """Ends the connection with the *token*. Returns the time until then in ms.
+
+        Later changes of the wall clock do not change the end.
+        """
+        remaining_ms = max(token.ends_ms - self._logins.wall_ms(), 0)
+        self.end_ms = now_ms + remaining_ms
+        return remaining_ms
+
+    def renew(self, token: bytes, user: str, now_ms: int) -> int:
+        """Renews the token of an open connection of *user*. Returns its remaining time in ms.
+
+        Raises:
+            RequestError: LOGINS_DELAYED if the last renewal was a moment ago. TOKEN_EXPIRED if the
+                new token has expired. LOGIN_FAILED if it is not valid, leads to another user, or
+                this user may not log in by a token here. LOGIN_REFUSED if the connection has no
+                token. The connection keeps its end.
+        """
+        if self.end_ms is None:
+            why = "this connection did not log in by a token"
+            raise RequestError(ErrorCode.LOGIN_REFUSED, why)
+        last_ms, self._renewed_ms = self._renewed_ms, now_ms
+        if last_ms is not None and now_ms - last_ms < RENEWAL_PAUSE_MS:
+            self._renewed_ms = last_ms
+            why = "the token of this connection was renewed a moment ago"
+            raise RequestError(ErrorCode.LOGINS_DELAYED, why, RENEWAL_PAUSE_MS)
+        try:
+            found = self._verified(token)
+            if found.user != user:
+                raise TokenRefused(f"it leads to the user {found.user}")
+        except TokenRefused as error:
+            # The log shows this reason if the connection ends with its present token.
+            self.reason = f"the last renewal of the token failed: {error}"
+            if isinstance(error, TokenExpired):
+                raise RequestError(ErrorCode.TOKEN_EXPIRED, "the token has expired") from None
+            raise RequestError(ErrorCode.LOGIN_FAILED, _WRONG_TOKEN) from None
+        self.reason = ""
+        return self._set_end(found, now_ms)
 
     def _challenge(
         self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes]

@@ -327,9 +327,7 @@ def notes_of(put: m.Put) -> list[bytes]:
 
 def known_extras(extras: list[list[Any]]) -> list[list[Any]]:
     """Returns *extras* without what belongs to a later version: it is not counted as memory."""
-    return [
-        [row[0], {key: row[1][key] for key in EXTRA_KEYS if key in row[1]}] for row in extras
-    ]
+    return [[row[0], {key: row[1][key] for key in EXTRA_KEYS if key in row[1]}] for row in extras]
 
 
 def _line_bytes(put: m.Put) -> int:

@@ -845,6 +845,23 @@ def test_closing_peer_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
     assert hung_up(nyc) == "h:1: the peer closed the connection"
 
 
+def test_peer_that_closes_soon_is_dialled_less_and_less_often(app: Client, nyc: Nyc) -> None:
+    """A login costs this queue manager much more time than its peer."""
+    waits_ms = []
+    for _ in range(4):
+        nyc.up()
+        hung_up(nyc)
+        row, before_ms = app.ask(m.LinkShow, "NYC"), len(nyc.dials)
+        assert row["state"] == "waiting"
+        waited_ms = 0
+        while len(nyc.dials) == before_ms:
+            nyc.turn(10)
+            waited_ms += 10
+        waits_ms.append(waited_ms)
+    assert waits_ms == sorted(waits_ms)
+    assert waits_ms[-1] > 2 * waits_ms[0]
+
+
 def test_peer_that_closes_without_a_welcome_may_not_be_a_queue_manager(
     app: Client, nyc: Nyc
 ) -> None:
