@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from typing import Any
 
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
@@ -14,6 +15,7 @@ from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
+from qmgrd.core.requests.rights import Guard
 from qmgrd.core.returns.returns import BACKED_OUT, ReturnTerms
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import SessionUnit
@@ -156,6 +158,24 @@ def hoard() -> None:
     References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 
+def admit() -> None:
+    """Lets each user do everything, whatever its rights are."""
+    Guard.check = lambda self, session, message: None  # type: ignore[method-assign]
+
+
+def linger() -> None:
+    """Lets a user do again what it was allowed to do before, after the right was revoked."""
+    check, allowed = Guard.check, set[tuple[str, str, str]]()
+
+    def remembering(self: Guard, session: Session, message: Any) -> None:
+        key = session.identity.user, type(message).__name__, getattr(message, "queue", "")
+        if key not in allowed:
+            check(self, session, message)
+            allowed.add(key)
+
+    Guard.check = remembering  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     variants = {
         "swallow": swallow,
@@ -167,6 +187,8 @@ if __name__ == "__main__":
         "hoard": hoard,
         "tear": tear,
         "boast": boast,
+        "admit": admit,
+        "linger": linger,
     }
     variants[sys.argv.pop(1)]()
     main()

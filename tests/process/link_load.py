@@ -3,6 +3,9 @@
     producers ──▶ EDGE ══4 connections══ proxy ══▶ HUB  ──▶ consumers
     consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers      in order
 
+Links use TLS. All links and clients log in as users that have only the rights that they need.
+Clients of guest_load.py try what they may not do, while their rights change.
+
 Each cycle causes one fault of link_faults.py. At the end, the network is healed, and everything
 drains. Both ledgers must balance, the transmission queues must be empty, each link must be up with
 all its connections, and the stores must be intact.
@@ -17,14 +20,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qmgr_client.aio import connect
 from qmgr_demo.cluster import Node
+from qmgr_demo.security import Security, User
 from qmgr_proxy.proxy import Proxy
 from qmgrd.verify.verify import verify
+from tests.process.guest_load import QUEUE as GUEST_QUEUE
+from tests.process.guest_load import USERS as GUESTS
+from tests.process.guest_load import GuestLoad
 from tests.process.link_faults import LinkFaults
-from tests.process.load import STALL_MAX_S, WAIT_MS, Load
+from tests.process.load import CONSUMER, PRODUCER, STALL_MAX_S, Load
 
 CONNECTIONS = 4
+MONITOR = "monitor"
 SETTINGS = {"QMGRD_LINK__STALL_MS": "2000", "QMGRD_LINK__REDIAL_MAX_MS": "1000"}
 SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
 RUN_MAX = 60
@@ -57,11 +64,21 @@ class LinkLoad:
         self._rng = random.Random(seed)
         self.hub = Node("HUB", directory, SETTINGS, program)
         self.edge = Node("EDGE", directory, SETTINGS, program)
+        security = self._security = Security(directory / "secrets")
+        for node, peer in ((self.hub, self.edge), (self.edge, self.hub)):
+            security.protect(node, logins={peer.name: node.name})
         self._proxies = [self._proxy_of(self.hub), self._proxy_of(self.edge)]
         self.harm = LinkFaults(self._rng, [self.hub, self.edge], self._proxies)
         self.loads = [
             self._load(self.edge, self.hub, "FORTH", stall_max_s),
             self._load(self.hub, self.edge, "BACK", stall_max_s),
+        ]
+        self.guests = [
+            GuestLoad(node, queues, self._rng.randrange(2**32))
+            for node, queues in (
+                (self.hub, ["FORTH", "BACK@EDGE"]),
+                (self.edge, ["BACK", "FORTH@HUB"]),
+            )
         ]
         self._stall_max_s = stall_max_s
         self._directory = directory
@@ -106,6 +123,8 @@ class LinkLoad:
             "lost": [number for ledger in ledgers for number in sorted(ledger.lost)],
             "doubled": [number for ledger in ledgers for number in ledger.doubled],
             "unexpected": [number for ledger in ledgers for number in ledger.unexpected],
+            "let in": [one for guests in self.guests for one in guests.let_in],
+            "shut out": [one for guests in self.guests for one in guests.shut_out],
             "damaged": [
                 one for name in names for one in verify(self._directory / name).findings.kept
             ],
@@ -124,9 +143,13 @@ class LinkLoad:
                 async with asyncio.TaskGroup() as tasks:
                     for load in self.loads:
                         tasks.create_task(load.run())
+                    for guests in self.guests:
+                        tasks.create_task(guests.run())
                     await self._suffer(kinds)
-                    for load in self.loads:
-                        load.stopping.set()
+                    for stopping in (one.stopping for one in self.loads):
+                        stopping.set()
+                    for stopping in (one.stopping for one in self.guests):
+                        stopping.set()
                 await self._settle()
         finally:
             for node in nodes:
@@ -137,13 +160,26 @@ class LinkLoad:
     async def _define(
         self, node: Node, peer: Node, proxy: Proxy, outgoing: str, incoming: str
     ) -> None:
-        async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
-            await manager.admin.queue_create(incoming)
+        remote = f"{outgoing}@{peer.name}"
+        users = [
+            User(peer.name, ["peer"], queue_manager=peer.name),
+            User(PRODUCER, grants=[(["put"], "queue", remote)]),
+            User(CONSUMER, grants=[(["get"], "queue", incoming)]),
+            User(MONITOR, ["monitor"]),
+            *GUESTS,
+        ]
+        await self._security.create_users(node, users)
+        async with node.connect("crash") as manager:
+            for queue in (incoming, GUEST_QUEUE):
+                await manager.admin.queue_create(queue)
             await manager.admin.link_allow(peer.name)
             await manager.admin.link_create(
-                peer.name, [proxy.address], connections=CONNECTIONS, ordered=node is self.hub
+                peer.name,
+                [peer.dialled(proxy.address)],
+                connections=CONNECTIONS,
+                ordered=node is self.hub,
             )
-            await manager.admin.queue_create(f"{outgoing}@{peer.name}")
+            await manager.admin.queue_create(remote)
 
     async def _suffer(self, kinds: Sequence[str]) -> None:
         for cycle, kind in enumerate(kinds, 1):
@@ -169,7 +205,7 @@ class LinkLoad:
         for node, peer in ((self.edge, self.hub), (self.hub, self.edge)):
             if not node.is_running():
                 raise RuntimeError(f"{node.name} ended unexpectedly:\n{node.log_tail()}")
-            async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
+            async with node.connect("crash", MONITOR) as manager:
                 row = await manager.admin.link_show(peer.name)
             stalls = sum(path["stalls"] for path in row["paths"])
             self._counted[node.name, node.starts] = (row["resent"], stalls)
@@ -177,10 +213,10 @@ class LinkLoad:
         return rows
 
     async def _is_empty(self, source: Node, target: Node, queue: str) -> bool:
-        async with connect(source.address, name="crash", wait_ms=WAIT_MS) as manager:
+        async with source.connect("crash", MONITOR) as manager:
             if (await manager.admin.link_show(target.name))["waiting"]:
                 return False
-        async with connect(target.address, name="crash", wait_ms=WAIT_MS) as manager:
+        async with target.connect("crash", MONITOR) as manager:
             depth: int = (await manager.admin.queue_show(queue))["depth"]
             return depth == 0
 
@@ -213,9 +249,13 @@ def report(load: LinkLoad, cycles: int, seed: int, seconds: float) -> int:
         f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "
         f"lost={len(faults.get('lost', ()))} doubled={len(faults.get('doubled', ()))} "
         f"unexpected={len(faults.get('unexpected', ()))} "
+        f"let_in={len(faults.get('let in', ()))} shut_out={len(faults.get('shut out', ()))} "
         f"damaged={len(faults.get('damaged', ()))} unsettled={len(faults.get('unsettled', ()))} "
         f"kills={done['kill']} stops={done['stop']} cuts={done['cut']} stalls={done['stall']} "
         f"slows={done['slow']} refusals={done['refuse']} "
+        f"denied={sum(guests.refused for guests in load.guests)} "
+        f"allowed={sum(guests.allowed for guests in load.guests)} "
+        f"rights_changed={sum(guests.changes for guests in load.guests)} "
         f"resent={load.resent} link_stalls={load.stalls} seconds={seconds:.0f}"
     )
     return len(faults)

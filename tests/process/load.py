@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from qmgr_client.aio import QueueManager, connect
 from qmgr_client.message import PutResult
 from qmgr_demo.cluster import Node
 from qmgr_demo.ledger import Ledger
@@ -18,6 +17,7 @@ STALL_MAX_S = 60  # seconds without a message while some are missing
 # Producers wait for consumers. Otherwise, the drain would take longer than the kills.
 BACKLOG_MAX = 50_000
 PRODUCERS = CONSUMERS = 2
+PRODUCER, CONSUMER = "producer", "consumer"  # users, if the daemon has users
 SIZES = (0, 100, 1_000, 9_000)
 
 
@@ -93,7 +93,7 @@ class Load:
             else:
                 self.ledger.refused += 1
 
-        async with self._connect(self._source) as manager:
+        async with self._source.connect("crash", PRODUCER) as manager:
             while not self.stopping.is_set():
                 await room.acquire()
                 while self._has_backlog() and not self.stopping.is_set():
@@ -119,12 +119,13 @@ class Load:
         return self._size
 
     async def _consume(self) -> None:
-        async with self._connect(self._target) as manager:
+        async with self._target.connect("crash", CONSUMER) as manager:
             async for message in manager.consume(self.get_from, prefetch=100, lease_ms=10_000):
                 digits = message.body.rstrip(b".")
-                number, size = int(digits), len(message.body) - len(digits)
+                number = int(digits) if digits.isdigit() else -1  # -1: of nobody in the load
+                size = len(message.body) - len(digits)
                 flagged = message.redelivered != "no"
-                known = number < self._next and size in self._sizes
+                known = 0 <= number < self._next and size in self._sizes
                 self.ledger.note_delivery(number, str(message.uid), flagged=flagged, known=known)
                 if self._random.random() < 0.02:
                     await self._quietly(manager.release(message))
@@ -141,6 +142,3 @@ class Load:
             await settling
         except RequestError:
             return  # A kill ended the lease, so the message is delivered again.
-
-    def _connect(self, node: Node) -> QueueManager:
-        return connect(node.address, name="crash", wait_ms=WAIT_MS)

@@ -19,7 +19,11 @@ def test_links_lose_and_double_nothing_on_a_bad_network(
     assert report(load, len(KINDS), 1, 0) == 0, load.faults()
     assert load.harm.done == dict.fromkeys(KINDS, 1)
     assert all(load.ledger.consumed for load in load.loads)
-    assert "lost=0 doubled=0 unexpected=0 damaged=0 unsettled=0" in capsys.readouterr().out
+    assert all(guests.allowed and guests.refused and guests.changes for guests in load.guests)
+    assert (
+        "lost=0 doubled=0 unexpected=0 let_in=0 shut_out=0 damaged=0 unsettled=0"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.long
@@ -28,6 +32,15 @@ def test_receiver_that_loses_messages_behind_a_gap_is_found(tmp_path: Path) -> N
     load = LinkLoad(tmp_path, 1, program=(broken.__file__, "gulp"), stall_max_s=2)
     asyncio.run(load.run(["stall", "cut", "stall"]))
     assert load.faults()["lost"]
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.parametrize("bug", ["admit", "linger"])
+def test_daemon_that_lets_in_who_has_no_right_is_found(tmp_path: Path, bug: str) -> None:
+    load = LinkLoad(tmp_path, 1, program=(broken.__file__, bug), stall_max_s=2)
+    asyncio.run(load.run(["cut"] * 4))
+    assert load.faults()["let in"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ async def test_legs_of_each_aircraft_come_in_order_once_while_a_consumer_is_kill
     node: Node, tmp_path: Path
 ) -> None:
     day = busiest_day(data.read(2_000))
-    run = PinnedDay(day, node.address, tmp_path, work_ms=30)
+    run = PinnedDay(day, node, tmp_path, work_ms=30)
     await run.run()
     audit = run.audit()
     assert audit.is_clean
@@ -47,11 +47,13 @@ async def test_leg_that_is_refused_ends_the_run(node: Node, tmp_path: Path) -> N
         await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
         await manager.put(LEGS, leg.body, group=leg.group)
     with pytest.raises(PinnedFailed, match=r"a leg was refused: .*number 1"):
-        await PinnedDay(day, node.address, tmp_path).run()
+        await PinnedDay(day, node, tmp_path).run()
 
 
 async def test_consumer_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
-    consumer = ConsumerProcess("A", "nowhere", tmp_path, 0)
+    node = Node("QM", tmp_path)
+    node.address = "nowhere"
+    consumer = ConsumerProcess("A", node, tmp_path, 0)
     consumer.start()
     assert consumer.process is not None
     await asyncio.to_thread(consumer.process.wait, 20)

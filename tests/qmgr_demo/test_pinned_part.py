@@ -21,7 +21,7 @@ async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Pa
     node.start()
     try:
         async with connect(node.address, wait_ms=30_000) as manager:
-            assert await pinned_part(console, node.address, data.read(60), tmp_path)
+            assert await pinned_part(console, node, data.read(60), tmp_path)
             assert (
                 "2013-01-01 at LGA: 4 consumers process the legs of 21 aircraft" in out.getvalue()
             )
@@ -29,7 +29,7 @@ async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Pa
             assert [line for line in words if len(line) > 80] == []
             assert "legs consumed in order " in out.getvalue()
             await manager.admin.queue_alter(LEGS, put_inhibit=True)
-            assert not await pinned_part(console, node.address, data.read(60), tmp_path)
+            assert not await pinned_part(console, node, data.read(60), tmp_path)
             assert "error: a leg was refused: " in out.getvalue()
     finally:
         assert node.stop() == 0

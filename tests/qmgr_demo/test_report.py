@@ -1,6 +1,7 @@
 """Tests of the tables that the demo prints."""
 
 import io
+from collections import Counter
 
 from rich.console import Console
 
@@ -9,6 +10,7 @@ from qmgr_demo.delays import LATE, Subscriber, SubscriberResult
 from qmgr_demo.flights import Mean
 from qmgr_demo.ledger import Ledger
 from qmgr_demo.legs import Audit, Day, Leg
+from qmgr_demo.logins import CLIENT, LINK, OWNER, Logins
 
 
 def console() -> Console:
@@ -83,3 +85,20 @@ def test_delays_name_who_lacks_something_and_who_had_too_much() -> None:
     assert cells["republished, but not parked before"] == "1"
     assert cells["republished to other subscribers"] == "1"
     assert cells["left on the list, and on SYSTEM.PUBLICATIONS"] == "4, 5"
+
+
+def test_logins_show_what_was_refused_and_what_should_have_been() -> None:
+    logins = Logins(Counter({LINK: 12, CLIENT: 30, OWNER: 4, "open": 2}), 3, Counter(arrivals=1))
+    shown = console()
+    report.show_logins(shown, logins, 17, "user arrivals may not do this")
+    rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
+    cells = {name.strip(): value.strip() for name, value in rows}
+    assert cells["logins of links over TLS, by SCRAM-SHA-256-PLUS"] == "12"
+    assert cells["other logins"] == "2"
+    assert cells["refused logins"] == "3"
+    assert cells["requests refused, not expected"] == "0"
+    shown = console()
+    report.show_logins(shown, Logins(denied=Counter(boards=2)), 17, "")
+    assert "a put without a right was stored" in text(shown)
+    unexpected = [line for line in text(shown).splitlines() if "not expected" in line]
+    assert ["2" in line.split() for line in unexpected] == [True]

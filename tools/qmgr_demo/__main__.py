@@ -10,6 +10,10 @@ order, without loss or duplicates.
 Finally, the demo publishes the delayed flights by airport and carrier. Each subscriber must receive
 each flight that matches its filter exactly once. Publications that one subscriber failed on are
 republished to that subscriber only.
+
+All queue managers are secured: links use TLS, and all links and clients log in as users with few
+rights. At the end, the demo shows the logins and the refusals. The only refusal is one that the
+demo causes itself.
 """
 
 import argparse
@@ -38,9 +42,13 @@ from qmgr_demo import flights as data
 from qmgr_demo import report, spark_report
 from qmgr_demo.cluster import Node
 from qmgr_demo.delays_part import delays_part
+from qmgr_demo.logins import recorded
 from qmgr_demo.network import CONNECTIONS
+from qmgr_demo.pinned import OPERATOR
 from qmgr_demo.pinned_part import pinned_part
-from qmgr_demo.traffic import HUB, QUEUE, Killer, Traffic
+from qmgr_demo.security import Security
+from qmgr_demo.traffic import ARRIVALS, HUB, MONITOR, QUEUE, Killer, Traffic
+from qmgr_demo.users import USERS, USERS_TOTAL
 
 KILL_ROUNDS = 3
 BACKLOG_PART = 0.25  # The snapshot is taken when this fraction is pending at the hub.
@@ -66,12 +74,16 @@ def main() -> int:
         console.print(f"[red]error[/red]: {error}")
         return 1
     nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
+    security = Security(options.dir.resolve() / "secrets")
+    for name, node in nodes.items():
+        security.protect(node, listens=name == HUB, logins={} if name == HUB else {HUB: name})
     console.print(
         f"Queue managers EWR, JFK and LGA accept {len(flights):,} flights and send them to "
         f"NYC. Each link has {CONNECTIONS} connections. One of them is cut and one is stalled. "
-        f"In the meantime, each daemon is killed {KILL_ROUNDS} times."
+        f"In the meantime, each daemon is killed {KILL_ROUNDS} times. Links use TLS, and all links "
+        "and clients log in."
     )
-    run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
+    run = Run(console, nodes, security, flights, options.dir.resolve() / "snapshot")
     try:
         asyncio.run(run.traffic_flows())
         run.show()
@@ -84,6 +96,7 @@ def main() -> int:
     orderly = all(code == 0 for code in codes.values())
     if not orderly:
         console.print(f"[red]a daemon did not stop cleanly[/red]: {codes}")
+    parts_are_fine.append(run.show_logins())
     spark_agrees = run.check_spark(skip=options.no_spark)
     return 0 if spark_agrees and run.is_clean and all(parts_are_fine) and orderly else 1
 
@@ -92,10 +105,16 @@ class Run:
     """One run of the demo."""
 
     def __init__(
-        self, console: Console, nodes: dict[str, Node], flights: list[data.Flight], snapshot: Path
+        self,
+        console: Console,
+        nodes: dict[str, Node],
+        security: Security,
+        flights: list[data.Flight],
+        snapshot: Path,
     ) -> None:
         self._console = console
         self._nodes = nodes
+        self._security = security
         self._snapshot = snapshot
         self._flights = flights
         self._killer = Killer(KILL_ROUNDS)
@@ -113,6 +132,8 @@ class Run:
             await traffic.network.close()
 
     async def _flow(self, traffic: Traffic) -> None:
+        for name, node in self._nodes.items():
+            await self._security.create_users(node, USERS[name])
         await traffic.define()
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -132,15 +153,15 @@ class Run:
             self._seconds = time.monotonic() - began
             await asyncio.wait([*kills, *troubles])
             progress.cancel()
-        async with traffic.connect(self._nodes[HUB]) as manager:
+        self._refusal = await traffic.put_without_right()
+        async with traffic.connect(self._nodes[HUB], MONITOR) as manager:
             row = await manager.admin.queue_show(QUEUE)
             self._transferred = row["puts"]
             self._left = row["depth"]
 
     async def legs_follow(self, directory: Path) -> bool:
         """Consumes one day's flights at the hub, in order for each aircraft."""
-        address = self._nodes[HUB].address
-        return await pinned_part(self._console, address, self._flights, directory)
+        return await pinned_part(self._console, self._nodes[HUB], self._flights, directory)
 
     async def delays_follow(self) -> bool:
         """Publishes the delayed flights at the hub while its daemon is killed."""
@@ -152,7 +173,7 @@ class Run:
     async def _take_snapshot(self) -> None:
         """Waits for a backlog at the hub, then takes a snapshot during the traffic."""
         traffic, hub = self._traffic, self._nodes[HUB]
-        async with traffic.connect(hub) as manager:
+        async with traffic.connect(hub, OPERATOR) as manager:
             while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
                 await asyncio.sleep(0.05)
             await manager.admin.snapshot(str(self._snapshot))
@@ -211,6 +232,14 @@ class Run:
             sum(network.stalls.values()),
         )
         report.show(self._console, self._traffic.ledger, totals)
+
+    def show_logins(self) -> bool:
+        """Prints the logins and refusals. Returns whether only the expected put was refused."""
+        logins = recorded(node.log for node in self._nodes.values())
+        report.show_logins(self._console, logins, USERS_TOTAL, self._refusal)
+        expected = {ARRIVALS: 1} if self._refusal else {}
+        is_expected = dict(logins.denied) == expected and bool(self._refusal)
+        return is_expected and not logins.refused and not logins.otherwise
 
     def check_spark(self, *, skip: bool) -> bool:
         """Prints Spark's means, and returns whether they equal the expected means.

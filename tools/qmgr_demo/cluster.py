@@ -6,10 +6,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from qmgr_bench.server import free_port
+from qmgr_client.aio import QueueManager, connect
 
 STOP_MAX_S = 20
+WAIT_MS = 60_000
+
+
+class Protection(NamedTuple):
+    """The configuration of a daemon that requires logins, and the passwords of its users."""
+
+    config: Path  # configuration of the daemon; only addresses with TLS are in it
+    passwords: Path  # directory with the password of each user, in a file of the user's name
 
 
 class Node:
@@ -30,12 +40,13 @@ class Node:
         """
         self.name = name
         self.data_dir = directory / name
-        self.tcp = f"127.0.0.1:{free_port()}"
+        self.tcp = f"127.0.0.1:{free_port()}"  # uses TLS if the daemon is protected
+        self.protection: Protection | None = None
         self.address = f"unix:{self.data_dir / 'qmgrd.sock'}"
         self.starts = 0
         self._settings = settings or {}
         self._program = program
-        self._log = directory / f"{name}.log"
+        self.log = directory / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -48,16 +59,38 @@ class Node:
             self.name,
             "--data-dir",
             str(self.data_dir),
-            "--tcp",
-            self.tcp,
         ]
+        if self.protection is None:
+            command += ["--tcp", self.tcp]
+        else:
+            command += ["--config", str(self.protection.config)]
         environment = {"PATH": "/usr/bin:/bin", "QMGRD_LOG__FORMAT": "json", **self._settings}
         if sources := os.environ.get("PYTHONPATH"):
             # Otherwise the daemon of another source tree might run.
             environment["PYTHONPATH"] = sources
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
+
+    def connect(self, name: str, user: str = "", wait_ms: int = WAIT_MS) -> QueueManager:
+        """Returns a client of the daemon, which may still be starting.
+
+        The client logs in as *user* if the daemon is protected. Without a user, it is the owner of
+        the daemon, because it uses the unix socket.
+        """
+        file = self.password_file(user)
+        user = user if file else ""
+        return connect(self.address, name=name, wait_ms=wait_ms, user=user, password_file=file)
+
+    def password_file(self, user: str) -> str:
+        """Returns the file with the password of *user*, or "" if the client needs no login."""
+        if self.protection is None or not user:
+            return ""
+        return str(self.protection.passwords / user)
+
+    def dialled(self, address: str) -> str:
+        """Returns *address*, at which this daemon or its proxy listens, as a link dials it."""
+        return address if self.protection is None else f"tls:{address}"
 
     def kill(self) -> None:
         """Kills the daemon with SIGKILL, and waits until the process has ended."""
@@ -82,6 +115,6 @@ class Node:
 
     def log_tail(self, lines: int = 20) -> str:
         """Returns the last *lines* lines of the daemon's log."""
-        if not self._log.exists():
+        if not self.log.exists():
             return ""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
 from qmgr_client.message import Message, PutResult
 from qmgr_demo.cluster import Node
 from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, SubscriberResult, expected
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+OPERATOR, DISPATCHER, BOARDS = "operator", "dispatcher", "boards"  # users
 LIMIT = 2  # number of redeliveries before a publication is parked
 KILL_AT = 0.75  # fraction of the publications before the first kill
 KILLS = 2  # The second kill interrupts the republish.
 PUT_WINDOW = 2_000
 PREFETCH = 512
-WAIT_MS = 60_000
 WAIT_MAX_S = 60
 POLL_S = 0.02
 
@@ -79,13 +79,13 @@ class DelaysRun:
             DelaysFailed: The text states the reason.
         """
         began = time.monotonic()
-        async with self._connect() as manager:
+        async with self._connect(OPERATOR) as manager, self._connect(DISPATCHER) as dispatcher:
             await manager.admin.topic_set(ROOT, redelivery_limit=LIMIT)
             durable = [one for one in self.had if one.subscriber.is_durable]
             listeners = [one for one in self.had if not one.subscriber.is_durable]
             tasks = [await self._come(one) for one in durable]
             try:
-                await self._publish(manager, listeners, tasks)
+                await self._publish(dispatcher, listeners, tasks)
                 await self._republish(manager, durable, tasks)
             finally:
                 await _end(tasks)
@@ -193,8 +193,8 @@ class DelaysRun:
         if refused:
             raise DelaysFailed(f"a publication was refused: {refused[0]}")
 
-    def _connect(self) -> QueueManager:
-        return connect(self._node.address, name="demo.delays", wait_ms=WAIT_MS)
+    def _connect(self, user: str) -> QueueManager:
+        return self._node.connect("demo.delays", user)
 
     async def _come(self, had: SubscriberResult) -> "asyncio.Task[None]":
         """Subscribes, and returns a task that consumes until it is cancelled."""
@@ -207,7 +207,7 @@ class DelaysRun:
 
     async def _consume(self, had: SubscriberResult, is_there: asyncio.Event) -> None:
         one = had.subscriber
-        async with self._connect() as manager:
+        async with self._connect(BOARDS) as manager:
             subscription = manager.subscribe(one.filter, one.name, prefetch=PREFETCH)
             async with subscription:
                 is_there.set()

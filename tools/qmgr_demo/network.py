@@ -16,6 +16,7 @@ class Network:
     """One proxy in front of the hub for the link of each airport."""
 
     def __init__(self, hub: Node, airports: Sequence[str]) -> None:
+        self._hub = hub
         host, _, port = hub.tcp.rpartition(":")
         self._proxies = {airport: Proxy(host, int(port)) for airport in airports}
         self.cuts: dict[str, int] = dict.fromkeys(airports, 0)
@@ -33,7 +34,7 @@ class Network:
 
     def address(self, airport: str) -> str:
         """Returns the address for the link of *airport*."""
-        return self._proxies[airport].address
+        return self._hub.dialled(self._proxies[airport].address)
 
     async def trouble(self, airport: str, progress: Callable[[], float]) -> None:
         """Cuts a path of the link, and later stalls another path, at fractions of *progress*."""

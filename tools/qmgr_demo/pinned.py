@@ -6,19 +6,23 @@ LEGS, a group per aircraft ──pinned──▶ A B C D ──unit of work─�
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
+from qmgr_client.credentials import PASSWORD_FILE, USER
 from qmgr_client.message import Outgoing
+from qmgr_demo.cluster import Node
 from qmgr_demo.leg_consumer import FLOWN, LEGS
 from qmgr_demo.legs import Audit, Day, Flown, audit
 from qmgr_protocol.errors import RequestError
 
 CONSUMERS = ("A", "B", "C", "D")
 KILLED = "D"
+OPERATOR, PLANNER, APRON = "operator", "planner", "apron"  # users
 KILLS = 5
 # Fraction of the day between kills. Aircraft with many legs start early, so a kill can be between
 # two of their legs.
@@ -37,13 +41,16 @@ class PinnedFailed(Exception):
 class ConsumerProcess:
     """One consumer. Invariant: ``process`` is the most recently started process."""
 
-    def __init__(self, name: str, address: str, directory: Path, work_ms: int) -> None:
+    def __init__(self, name: str, node: Node, directory: Path, work_ms: int) -> None:
         self.name = name
+        self._environment = dict(os.environ)
+        if file := node.password_file(APRON):
+            self._environment |= {USER: APRON, PASSWORD_FILE: file}
         self._command = [
             sys.executable,
             "-m",
             "qmgr_demo.leg_consumer",
-            address,
+            node.address,
             name,
             str(work_ms),
         ]
@@ -53,7 +60,9 @@ class ConsumerProcess:
     def start(self) -> None:
         """Starts the process, which begins to consume a moment later."""
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environment
+            )
 
     def kill(self) -> None:
         """Kills the process with SIGKILL, and waits until it has ended."""
@@ -71,16 +80,16 @@ class ConsumerProcess:
 class PinnedDay:
     """The legs of a day, put and consumed. Invariant: all records in ``flown`` are committed."""
 
-    def __init__(self, day: Day, address: str, directory: Path, work_ms: int = WORK_MS) -> None:
+    def __init__(self, day: Day, node: Node, directory: Path, work_ms: int = WORK_MS) -> None:
         self.day = day
         self.put = 0
         self.flown: list[Flown] = []
         self.kills = 0
         self.seconds = 0.0
         self.left = 0
-        self._address = address
+        self._node = node
         self._consumers = {
-            name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
+            name: ConsumerProcess(name, node, directory, work_ms) for name in CONSUMERS
         }
         self._done_before = 0  # legs that the killed consumer had processed at its last kill
 
@@ -94,21 +103,21 @@ class PinnedDay:
         Raises:
             PinnedFailed: The text states the reason.
         """
-        async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
-            await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
-            await manager.admin.queue_create(FLOWN)
-            await self._put_all(manager)
+        async with self._connect(OPERATOR) as operator, self._connect(PLANNER) as planner:
+            await operator.admin.queue_create(LEGS, lease_ms=LEASE_MS)
+            await operator.admin.queue_create(FLOWN)
+            await self._put_all(planner)
             began = time.monotonic()
             try:
                 for consumer in self._consumers.values():
                     consumer.start()
-                await self._consume_all(manager)
+                await self._consume_all(operator, planner)
             finally:
                 for consumer in self._consumers.values():
                     await asyncio.to_thread(consumer.kill)
             self.seconds = time.monotonic() - began
-            await self._look(manager)  # A duplicate may have arrived after the last leg.
-            self.left = (await manager.admin.queue_show(LEGS))["depth"]
+            await self._look(planner)  # A duplicate may have arrived after the last leg.
+            self.left = (await operator.admin.queue_show(LEGS))["depth"]
 
     async def _put_all(self, manager: QueueManager) -> None:
         """Puts the legs of all aircraft in planned order."""
@@ -120,16 +129,19 @@ class PinnedDay:
                 raise PinnedFailed(f"a leg was refused: {result.text}")
             self.put += 1
 
-    async def _consume_all(self, manager: QueueManager) -> None:
+    def _connect(self, user: str) -> QueueManager:
+        return self._node.connect("demo.pinned", user, wait_ms=STOP_MAX_S * 1000)
+
+    async def _consume_all(self, operator: QueueManager, planner: QueueManager) -> None:
         """Waits until no leg is left, and kills one consumer in the meantime."""
         victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
-        while (await manager.admin.queue_show(LEGS))["depth"]:
-            await self._look(manager)
+        while (await operator.admin.queue_show(LEGS))["depth"]:
+            await self._look(planner)
             if self._is_kill_due():
                 await asyncio.to_thread(victim.kill)
                 victim.start()
                 self.kills += 1
-                await self._look(manager)
+                await self._look(planner)
                 self._done_before = self._done_by(KILLED)
             for consumer in self._consumers.values():
                 consumer.check()

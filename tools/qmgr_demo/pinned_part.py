@@ -15,6 +15,7 @@ from rich.progress import (
 )
 
 from qmgr_demo import report
+from qmgr_demo.cluster import Node
 from qmgr_demo.flights import Flight
 from qmgr_demo.legs import busiest_day
 from qmgr_demo.pinned import CONSUMERS, KILLED, KILLS, PinnedDay, PinnedFailed
@@ -23,7 +24,7 @@ SHOW_S = 0.1
 
 
 async def pinned_part(
-    console: Console, address: str, flights: Sequence[Flight], directory: Path
+    console: Console, node: Node, flights: Sequence[Flight], directory: Path
 ) -> bool:
     """Consumes one day of *flights* by aircraft. Returns whether all results are correct."""
     day = busiest_day(flights)
@@ -32,7 +33,7 @@ async def pinned_part(
         f"{day.aircraft:,} aircraft.\nEach aircraft is a group. {KILLED} is killed between two "
         "legs."
     )
-    run = PinnedDay(day, address, directory)
+    run = PinnedDay(day, node, directory)
     showing = asyncio.create_task(_show_progress(console, run))
     try:
         await run.run()

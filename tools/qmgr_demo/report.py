@@ -10,6 +10,7 @@ from qmgr_demo.delays import LATE, OVER_MINUTES, SubscriberResult
 from qmgr_demo.flights import AIRPORTS, Mean
 from qmgr_demo.ledger import Ledger
 from qmgr_demo.legs import Audit, Day
+from qmgr_demo.logins import CLIENT, LINK, OWNER, Logins
 
 Means = dict[tuple[str, str], Mean]
 
@@ -120,6 +121,25 @@ def show_delays(console: Console, had: Sequence[SubscriberResult], totals: Delay
     ]
     title = f"Departures more than {OVER_MINUTES} minutes late, published"
     _print_table(console, title, rows)
+
+
+def show_logins(console: Console, logins: Logins, users: int, refusal: str) -> None:
+    """Prints the logins by method and the refusals. *refusal* is the one that the demo causes."""
+    rows = [
+        ("users of the four queue managers", f"{users}"),
+        ("logins of links over TLS, by SCRAM-SHA-256-PLUS", f"{logins.accepted[LINK]:,}"),
+        ("logins of clients, by SCRAM-SHA-256", f"{logins.accepted[CLIENT]:,}"),
+        ("logins of the daemons' owner, for the setup", f"{logins.accepted[OWNER]:,}"),
+        ("other logins", _verdict(logins.otherwise)),
+        ("refused logins", _verdict(logins.refused)),
+        ("requests refused, as expected", f"{int(bool(refusal))}" if refusal else "[red]0[/red]"),
+        ("requests refused, not expected", _verdict(logins.denied.total() - bool(refusal))),
+    ]
+    _print_table(console, "Logins and refusals, from the audits", rows)
+    console.print(
+        f"Refused: {refusal}" if refusal else "[red]a put without a right was stored[/red]"
+    )
+    console.print("Each kill loses counts of repeated logins, so more logins may have happened.")
 
 
 def _name(had: SubscriberResult) -> str:

@@ -4,7 +4,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
+from qmgr_client.errors import NotAuthorized
 from qmgr_client.message import Message, PutResult
 from qmgr_demo.cluster import Node
 from qmgr_demo.flights import Flight
@@ -14,9 +15,9 @@ from qmgr_demo.network import CONNECTIONS, Network
 QUEUE = "FLIGHTS"
 HUB = "NYC"
 REMOTE = f"{QUEUE}@{HUB}"
+DEPARTURES, ARRIVALS, MONITOR = "departures", "arrivals", "monitor"  # users
 CONSUMERS = 2
 PUT_WINDOW = 2_000
-WAIT_MS = 60_000
 DRAIN_MAX_S = 60
 
 
@@ -65,9 +66,9 @@ class Traffic:
             return self.ledger.consumed / max(self.total, 1)
         return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
 
-    def connect(self, node: Node) -> "QueueManager":
-        """Returns a connection to *node*, which may still be starting."""
-        return connect(node.address, name="demo", wait_ms=WAIT_MS)
+    def connect(self, node: Node, user: str = "") -> QueueManager:
+        """Returns a connection of *user* to *node*, which may still be starting."""
+        return node.connect("demo", user)
 
     async def produce(self, airport: str) -> None:
         """Puts all flights of an airport in order, with a window of them in flight."""
@@ -85,7 +86,7 @@ class Traffic:
 
             return note
 
-        async with self.connect(self.nodes[airport]) as manager:
+        async with self.connect(self.nodes[airport], DEPARTURES) as manager:
             for flight in self.by_airport.get(airport, []):
                 await room.acquire()
                 future = await manager.submit(
@@ -104,7 +105,7 @@ class Traffic:
 
     async def consume(self, work: Callable[[Message], None]) -> None:
         """Consumes at the hub until cancelled, and calls *work* once for each message."""
-        async with self.connect(self.nodes[HUB]) as manager:
+        async with self.connect(self.nodes[HUB], ARRIVALS) as manager:
             async for message in manager.consume(QUEUE, prefetch=512):
                 row = int(message.headers["row"])
                 flagged = message.redelivered != "no"
@@ -125,11 +126,21 @@ class Traffic:
             consumers = [tasks.create_task(self.consume(work)) for _ in range(CONSUMERS)]
             while self.ledger.consumed < self.total:
                 await asyncio.sleep(0.05)
-            async with asyncio.timeout(DRAIN_MAX_S), self.connect(self.nodes[HUB]) as manager:
+            hub = self.nodes[HUB]
+            async with asyncio.timeout(DRAIN_MAX_S), self.connect(hub, MONITOR) as manager:
                 while (await manager.admin.queue_show(QUEUE))["depth"]:
                     await asyncio.sleep(0.05)
             for consumer in consumers:
                 consumer.cancel()
+
+    async def put_without_right(self) -> str:
+        """Puts at the hub as a user that may only get. Returns the refusal, or "" if none."""
+        async with self.connect(self.nodes[HUB], ARRIVALS) as manager:
+            try:
+                await manager.put(QUEUE, b"a flight that never existed")
+            except NotAuthorized as error:
+                return error.text
+            return ""
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
