@@ -136,7 +136,7 @@ async def test_descriptions_of_objects_show_no_password(tmp_path: Path) -> None:
         with pytest.raises(AttributeError) as caught:
             one.missing  # type: ignore[union-attr]  # noqa: B018
         assert PASSWORD not in str(caught.value)
-    assert arguments(login)["password"] == PASSWORD  # It is there, and only hidden.
+    assert arguments(login)["password"] == PASSWORD  # The object has the password.
     file = tmp_path / "qmgrd.toml"
     (tmp_path / "password").write_text(PASSWORD)
     file.write_text(
