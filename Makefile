@@ -59,7 +59,7 @@ test: setup ## run the whole test suite; ARGS="-k queue" selects tests
 quick: setup ## run the unit tests of the core and the protocol, in less than a minute; ARGS=
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not long and not slow" tests/qmgrd/core tests/qmgr_protocol $(ARGS)
 
-long: setup ## run the tests that take about a minute each: clusters, campaigns, benchmarks
+long: setup ## run the tests that take long: clusters, campaigns, benchmarks, old seeds of the simulator
 	$(BIN)/python -m pytest -q -m long $(ARGS)
 
 check: setup ## run the checks of CI: format, lint, types, imports, simulator, tests
@@ -67,7 +67,7 @@ check: setup ## run the checks of CI: format, lint, types, imports, simulator, t
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	@$(MAKE) --no-print-directory sim SEEDS=100
+	@$(MAKE) --no-print-directory sim SEEDS=60
 	@$(MAKE) --no-print-directory test
 
 format: setup ## format the code

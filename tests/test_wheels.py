@@ -153,6 +153,7 @@ def test_client_needs_neither_uvloop_nor_lmdb(wheels: dict[str, Path], tmp_path:
         daemon.close()
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_daemon_and_qmctl_run_without_tables(wheels: dict[str, Path], tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv", [wheels["qmgr-client"], wheels["qmgrd"]])
@@ -178,6 +179,7 @@ def test_daemon_and_qmctl_run_without_tables(wheels: dict[str, Path], tmp_path: 
         daemon.close()
 
 
+@pytest.mark.long
 def test_tables_need_no_spark(wheels: dict[str, Path], tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv", list(wheels.values()))
     assert environment.lacks("pyspark", "pandas", "matplotlib", "deltalake")

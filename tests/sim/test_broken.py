@@ -248,7 +248,7 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
 def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
     monkeypatch.setattr(streams.Streams, "_fence", lambda self, producer_id, session: None)
-    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=65)
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=26)
 
 
 @pytest.mark.long

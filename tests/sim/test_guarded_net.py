@@ -43,6 +43,7 @@ def assert_caught(steps: int = STEPS) -> None:
     raise AssertionError(f"let_in_nothing was not broken in {SEEDS} seeds, but {found}")
 
 
+@pytest.mark.long
 def test_unchecked_origin_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(origin_right, "refusal", lambda check, batch, peer: None)
     assert_caught()

@@ -62,6 +62,7 @@ REGRESSIONS = (
 MANY_FEATURES = (206, 207, 219, 238, 229, 236, 217, 208, 226, 237, 285, 298, 472)
 
 
+@pytest.mark.long  # `make check` simulates other seeds
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_seed_breaks_no_law(seed: int) -> None:
     """B16, B17: Each message is consumed once, regardless of failures at either end."""
@@ -69,6 +70,7 @@ def test_seed_breaks_no_law(seed: int) -> None:
     assert not result.failure, result.failure
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_seed_that_found_a_bug_breaks_no_law(seed: int) -> None:
     World(seed).run()

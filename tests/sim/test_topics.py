@@ -22,6 +22,7 @@ SEEDS = 60  # Only a few of these seeds find the rarest bug.
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.long  # `make check` simulates other seeds
 @pytest.mark.parametrize("seed", range(12))
 def test_topics_break_no_law(seed: int) -> None:
     """C4, C9-C13, C15-C19, C23: Each subscriber gets its publications once.
@@ -132,6 +133,7 @@ def test_parked_publication_on_no_list_is_found(monkeypatch: Patch) -> None:
     assert_found("parked_is_on_the_list")
 
 
+@pytest.mark.long
 def test_republish_that_keeps_the_name_on_the_list_is_found(monkeypatch: Patch) -> None:
     send = parked.send
 
@@ -170,6 +172,7 @@ def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
     assert_found("publication_is_kept", "publications_are_held")
 
 
+@pytest.mark.long
 def test_fan_out_that_starts_again_after_a_crash_is_found(monkeypatch: Patch) -> None:
     """C19: the bug does not store the position of the fan-out."""
     monkeypatch.setattr(Publications, "_store", lambda self: None)

@@ -51,7 +51,9 @@ def test_worlds_with_users_have_no_hostile_clients() -> None:
     assert not any(world.is_guarded and world.is_besieged for world in worlds)
 
 
-@pytest.mark.parametrize("seed", [3, 9, 15, 27])  # worlds, a world of topics, and nets
+@pytest.mark.parametrize(
+    "seed", [3, 9, pytest.param(15, marks=pytest.mark.long), 27]
+)  # worlds, a world of topics, and nets
 def test_users_do_only_what_their_rights_allow(seed: int) -> None:
     world = world_of(seed, 1_000)
     assert world.is_guarded
@@ -76,6 +78,7 @@ def test_job_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
     assert_caught()
 
 
+@pytest.mark.long
 def test_commit_that_outlives_its_right_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Units, "_check_rights", lambda self, *unit: None)
     assert_caught()
@@ -114,6 +117,7 @@ def test_connection_above_the_limit_is_found(monkeypatch: Patch) -> None:
     assert_caught("keeps_limits")
 
 
+@pytest.mark.long
 def test_consumer_above_the_limit_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Session, "check_consumers", lambda self: None)
     assert_caught("keeps_limits")

@@ -51,7 +51,7 @@ class Host:
         self._environment = environment
         self.directory = directory.absolute()
         self.name = name
-        self.address = ""
+        self.addresses: list[str] = []
         self._program = Program(f"qmgrd {name}")
 
     def __enter__(self) -> "Host":
@@ -80,12 +80,22 @@ class Host:
         start_s = time.monotonic()
         self._program.start([*QMGRD, *where], self.directory, environment=self._environment)
         wait_for(self._program, listening.exists, POLL_S)
-        self.address = json.loads(listening.read_text())[0]
+        self.addresses = json.loads(listening.read_text())
         if queue:
             self.ask(m.Browse, queue, None, 1)
         else:
             self.ask(m.Status)
         return (time.monotonic() - start_s) * 1000
+
+    @property
+    def address(self) -> str:
+        """The address of the connections to measure."""
+        return self.addresses[0]
+
+    @property
+    def control(self) -> str:
+        """The address of the unix socket, where no login is necessary."""
+        return next(address for address in self.addresses if address.startswith("unix:"))
 
     def start_cold(self, queue: str) -> float:
         """Starts the daemon with none of its store in memory.
@@ -119,7 +129,7 @@ class Host:
         Raises:
             RequestError: The request was refused.
         """
-        with Wire(self.address, "bench.control") as wire:
+        with Wire(self.control, "bench.control") as wire:
             return wire.ask(kind, *fields)
 
     def depth(self, queue: str) -> int:
@@ -128,7 +138,7 @@ class Host:
 
     def wait_for_jobs(self) -> None:
         """Waits until all removal jobs are done, so that they are not measured."""
-        with Wire(self.address, "bench.control") as wire:
+        with Wire(self.control, "bench.control") as wire:
             while wire.ask(m.Status)["jobs"]:
                 time.sleep(POLL_S)
 

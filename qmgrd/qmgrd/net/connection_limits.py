@@ -8,12 +8,13 @@ they never replace an open connection. The unix socket has separate limits for g
 connections, so an operator can always connect.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import Any
 
 from qmgr_config.model import UNIX_PLACES, ListenConfig
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.net.greetings import Greetings
 from qmgrd.net.log_limit import LogLimit
 from qmgrd.net.quarantine import Quarantine
 from qmgrd.net.session import UNIX, SocketSession
@@ -36,9 +37,7 @@ class ConnectionLimits:
         self.quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
         self._listen = listen
-        # Start times of greetings, in milliseconds.
-        self._greetings: OrderedDict[SocketSession, int] = OrderedDict()
-        self._greeting: Counter[str] = Counter()  # number of greetings by origin
+        self._greetings = Greetings()
         self._admitted: set[SocketSession] = set()
         self._open: Counter[str] = Counter()  # number of open connections by origin
 
@@ -55,30 +54,24 @@ class ConnectionLimits:
             # A connection that a local link dialled was requested by the operator.
             self._mark_open(session)
             return
-        self._greetings[session] = now_ms
-        self._greeting[origin] += 1
+        self._greetings.add(session, now_ms)
         listen = self._listen
-        if self._greeting[origin] > listen.greetings_per_address_max:
+        if self._greetings.count(origin) > listen.greetings_per_address_max:
             self._close_oldest_greeting(origin, listen.greetings_per_address_max)
-        elif self._greeting.total() - self._greeting[UNIX] > listen.greetings_max:
-            others = [x for x in self._greeting.items() if x[0] != UNIX]
-            self._close_oldest_greeting(max(others, key=lambda x: x[1])[0], listen.greetings_max)
+        elif self._greetings.remote_count > listen.greetings_max:
+            self._close_oldest_greeting(self._greetings.busiest_origin(), listen.greetings_max)
 
     def _close_oldest_greeting(self, origin: str, limit: int) -> None:
-        oldest = next(session for session in self._greetings if session.origin == origin)
+        oldest = self._greetings.oldest_of(origin)
         why = f"{limit} connections have sent no hello yet, and this is the oldest from its address"
         self._refuse_greeting(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
 
     def _refuse_greeting(self, session: SocketSession, goaway: m.Goaway) -> None:
-        self._end_greeting(session)
+        self._greetings.discard(session)
         session.cut_off(goaway)
 
-    def _end_greeting(self, session: SocketSession) -> None:
-        if self._greetings.pop(session, None) is not None:
-            _count_down(self._greeting, session.origin)
-
     def _mark_open(self, session: SocketSession) -> None:
-        self._end_greeting(session)
+        self._greetings.discard(session)
         self._admitted.add(session)
         self._open[session.origin] += 1
 
@@ -119,7 +112,7 @@ class ConnectionLimits:
         if self.sessions.pop(session.peer.number, None) is None:
             return
         origin = session.origin
-        self._end_greeting(session)
+        self._greetings.discard(session)
         if session in self._admitted:
             self._admitted.remove(session)
             _count_down(self._open, origin)
@@ -140,12 +133,9 @@ class ConnectionLimits:
     def tick(self, now_ms: int) -> None:
         """Closes greetings that took too long, and logs a summary of suppressed lines."""
         limit_ms = self._listen.handshake_ms
-        while self._greetings:
-            session, since_ms = next(iter(self._greetings.items()))
-            if now_ms - since_ms < limit_ms:
-                break
+        while (oldest := self._greetings.oldest()) and now_ms - oldest[1] >= limit_ms:
             why = f"the handshake took longer than {limit_ms} ms"
-            self._refuse_greeting(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
+            self._refuse_greeting(oldest[0], m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
         self.log.sum_up(now_ms)
 
 

@@ -8,7 +8,7 @@ import asyncio
 from itertools import islice
 from typing import Protocol
 
-STEPS_MAX = 2  # steps of handshakes in one iteration of the loop
+STEPS_MAX = 1  # steps of handshakes in one iteration of the loop
 
 
 class Shaking(Protocol):

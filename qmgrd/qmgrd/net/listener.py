@@ -22,7 +22,7 @@ from qmgr_config.model import Config
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
-ACCEPTS_MAX = 8  # number of connections accepted in a row before existing connections are served
+ACCEPTS_MAX = 2  # number of connections accepted in a row before existing connections are served
 RETRY_S = 0.5  # time before accept() is tried again after a failure
 Protocol: TypeAlias = Callable[[], asyncio.BaseProtocol]
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}

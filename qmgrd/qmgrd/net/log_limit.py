@@ -7,7 +7,7 @@ import structlog
 
 PERIOD_MS = 60_000
 LINES_MAX = 10  # number of lines about one subject per period
-SUBJECTS_MAX = 1_000  # above this limit, further subjects of an event share a counter
+SUBJECTS_MAX = 100  # above this limit, further subjects of an event share a counter
 NOTES_MAX = 100  # number of lines about one note per period; most notes are caused by operators
 
 log = structlog.get_logger()

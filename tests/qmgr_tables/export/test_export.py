@@ -328,9 +328,9 @@ def _run_killed(snapshot: Path, out: Path, step: int) -> int:
     return code
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("format", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_killed_at_random_it_is_whole_in_the_end(
     snapshot: Path, tmp_path: Path, format: str
 ) -> None:

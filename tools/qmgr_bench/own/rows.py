@@ -21,6 +21,7 @@ from qmgr_bench.own.dup import dup
 from qmgr_bench.own.expiry import expiry
 from qmgr_bench.own.group import group
 from qmgr_bench.own.link import link
+from qmgr_bench.own.secure import secure
 from qmgr_bench.own.selecting import select
 from qmgr_bench.own.table import table
 from qmgr_bench.own.topic import topic
@@ -64,6 +65,7 @@ OWN_ROWS = {
     "SELECT": OwnRow("a selector that matches 1 of 100 messages, at depth 100,000", select, 0, 15),
     "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
     "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
+    "SECURE": OwnRow("rights and TLS; start with 10,000 users", secure, 9, 150),
     "TABLE": OwnRow("5,000,000 messages as rows, with and without Spark", table, 0, 420, STORED),
 }
 

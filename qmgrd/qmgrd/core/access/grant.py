@@ -14,6 +14,7 @@ does not allow a subscription to ``a/#``.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -22,6 +23,7 @@ from qmgr_protocol.topic import MANY, MARK, ONE, filter_of
 from qmgrd.core.catalogue.templates import fits
 
 PATTERN_MAX = 200
+PAIRS_MAX = 1_000  # more than there are rights for all kinds
 _PATTERN = re.compile(rf"[A-Za-z0-9._*:~@-]{{1,{PATTERN_MAX}}}")
 _REMOTE = "@"
 
@@ -73,16 +75,7 @@ def check(right: str, kind: str, pattern: str) -> Grant:
         RequestError: VALUE_INVALID if the right or the kind cannot be granted. NAME_INVALID or
             TOPIC_INVALID if the pattern is invalid.
     """
-    if right not in GRANTED_RIGHTS:
-        raise _invalid(f"{right[:80]!r} is not a right", GRANTED_RIGHTS)
-    if kind not in GRANTED_KINDS:
-        raise _invalid(f"{kind[:80]!r} is not a kind of object", GRANTED_KINDS)
-    found = Grant(Right(right), Kind(kind), pattern)
-    allowed = GRANTED_KINDS[kind]
-    if found.right not in allowed:
-        raise _invalid(
-            f"the right to {right} does not exist for kind {kind}", [x.value for x in allowed]
-        )
+    found = Grant(*_pair(right, kind), pattern)
     if found.kind is Kind.MANAGER:
         if pattern:
             raise RequestError(
@@ -98,6 +91,25 @@ def check(right: str, kind: str, pattern: str) -> Grant:
             "@ : ~ and * for any run of these",
         )
     return found
+
+
+@lru_cache(maxsize=PAIRS_MAX)
+def _pair(right: str, kind: str) -> tuple[Right, Kind]:
+    """Returns the right and the kind with these names. Cached, because a start reads many grants.
+
+    Raises:
+        RequestError: VALUE_INVALID if the right or the kind cannot be granted.
+    """
+    if right not in GRANTED_RIGHTS:
+        raise _invalid(f"{right[:80]!r} is not a right", GRANTED_RIGHTS)
+    if kind not in GRANTED_KINDS:
+        raise _invalid(f"{kind[:80]!r} is not a kind of object", GRANTED_KINDS)
+    allowed = GRANTED_KINDS[kind]
+    if Right(right) not in allowed:
+        raise _invalid(
+            f"the right to {right} does not exist for kind {kind}", [x.value for x in allowed]
+        )
+    return Right(right), Kind(kind)
 
 
 GrantTable: TypeAlias = dict[Kind, list[Grant]]  # grants by the kind of their objects

@@ -5,9 +5,9 @@ further failure, up to one minute. During a delay, no login of this user from th
 checked, not even with the right password: otherwise the delay would slow no guesses down. After the
 delay, the right password is accepted as usual, and forgets the failures.
 
-The source is the session that the client proves with its hello, or else its address. Only a client
-that once logged in as the user can prove a session. So these logins are never delayed by a stranger
-who guesses the password of the same user:
+The source is the address of the client. Clients that prove a session with their hello are a source
+of their own at each address. Only a client that once logged in as the user can prove a session. So
+these logins are never delayed by a stranger who guesses the password of the same user:
 
 * logins from other addresses
 * logins of clients that reconnect, also from the address of the stranger (a NAT, or loopback)
@@ -76,12 +76,18 @@ class LoginDelays:
 def source_of(address: str, session_id: bytes) -> str:
     """Returns the source of a login from *address*.
 
+    All sessions at an address are one source, so many old sessions allow no more guesses.
+
     Args:
         address: The address of the client, or "unix".
         session_id: The session of the user that the client proves, or b"".
     """
-    if session_id:
-        return f"session {session_id.hex()}"
+    host = _host_of(address)
+    return f"sessions at {host}" if session_id else host
+
+
+def _host_of(address: str) -> str:
+    """Returns *address*, or the network of an IPv6 address."""
     try:
         found = ip_address(address)
     except ValueError:
