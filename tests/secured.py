@@ -35,6 +35,7 @@ class Secured(Daemon):
         Path(self.password_file).write_text(f"{PASSWORD}\n")
         self.config = directory / "qmgrd.toml"
         self.log = self.data_dir / "log"
+        self.more: tuple[str, ...] = ()  # further lines of the configuration
 
     def start(self) -> None:
         """Starts the daemon, and waits until it listens."""
@@ -44,6 +45,7 @@ class Secured(Daemon):
             '[listen]\ntcp = []\ntls = ["127.0.0.1:0"]',
             f'[tls]\ncertificate = "{files.crt()}"\nkey = "{files.key()}"',
             '[log]\nlevel = "debug"',
+            *self.more,
         )
         self.config.write_text("\n".join(lines))
         listening = self.data_dir / "listening.json"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_client.blocking import connect
 from qmgr_config.load import load
 from qmgr_protocol.version import VERSION
 from qmgr_tools.main import run as qmctl
@@ -131,17 +132,21 @@ def test_labels_match_the_package() -> None:
 
 
 @pytest.mark.process
-def test_health_check_finds_a_daemon_with_the_shipped_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, *arguments = json.loads(only("HEALTHCHECK").partition("CMD ")[2])
+def test_health_check_finds_a_daemon_with_the_shipped_configuration(tmp_path: Path) -> None:
+    """The daemon has a user, so that other clients must log in."""
+    check = only("HEALTHCHECK").partition("CMD ")[2]
+    program, *arguments = json.loads(check.replace(only("VOLUME"), str(tmp_path / "data")))
     assert program == "qmctl"
+    assert str(tmp_path / "data") in arguments
     shipped = load(REPO / "config/examples/container.toml").model_dump(exclude_unset=True)
     daemon = Daemon(
         tmp_path / "data", **shipped | {"listen": {**shipped["listen"], "tcp": ["127.0.0.1:0"]}}
     )
     try:
-        monkeypatch.setenv("QMCTL_CONNECT", daemon.start().address)
+        address = daemon.start().address
+        with connect(f"unix:{tmp_path}/data/qmgrd.sock") as client:
+            client.admin.user_create("admin", "secret", roles=["administrator"])
+        assert qmctl(["-c", address, "status"]) != 0
         assert qmctl(arguments) == 0
         daemon.stop()
         assert qmctl(arguments) != 0

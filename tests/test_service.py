@@ -1,5 +1,7 @@
 """Tests that systemd accepts config/qmgrd.service, and that this unit permits all operations."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +12,10 @@ import pytest
 
 from qmgr_config.load import load
 from qmgr_config.model import Config
+from qmgr_protocol.tls import TlsFailed
+from qmgrd.net.tls_files import check_mode
 from qmgrd.process.notify import Notifier
+from tests.certificates import Certificates
 
 UNIT = Path(__file__).parent.parent / "config" / "qmgrd.service"
 
@@ -33,6 +38,64 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True
     )
     assert (found.stdout + found.stderr, found.returncode) == ("", 0)
+
+
+def with_credentials() -> str:
+    """Returns the unit with the lines for credentials, which it shows as comments."""
+    return re.sub("^#(LoadCredential=|Environment=)", r"\1", UNIT.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_accepts_the_lines_for_credentials(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    text = with_credentials()
+    assert text.count("\nLoadCredential=") == 2
+    unit.write_text(text.replace("/opt/qmgrd/bin/qmgrd", sys.executable))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True
+    )
+    assert (found.stdout + found.stderr, found.returncode) == ("", 0)
+
+
+def test_daemon_reads_a_credential_of_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd writes credentials with mode 0400, and %d is their directory."""
+    files = Certificates(tmp_path / "tls")
+    key = tmp_path / "qmgrd.key"
+    key.write_bytes(Path(files.key()).read_bytes())
+    key.chmod(0o400)
+    (line,) = re.findall("^Environment=(.*)$", with_credentials(), flags=re.MULTILINE)
+    name, _, value = line.partition("=")
+    monkeypatch.setenv(name, value.replace("%d", str(tmp_path)))
+    monkeypatch.setenv("QMGRD_TLS__CERTIFICATE", files.crt())
+    config = load(None, {"listen.tls": ["127.0.0.1:0"]})
+    assert config.tls.key == str(key)
+    check_mode(str(key))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Secrets of Kubernetes belong to root.")
+@pytest.mark.parametrize(("mode", "is_accepted"), [(0o440, True), (0o400, True), (0o644, False)])
+def test_secrets_of_kubernetes_are_links_to_files_of_root(
+    tmp_path: Path, mode: int, is_accepted: bool
+) -> None:
+    """Kubernetes replaces the link ..data if the secret changes. The group is fsGroup."""
+    for version, text in (("..1", "old"), ("..2", "new")):
+        (tmp_path / version).mkdir()
+        file = tmp_path / version / "tls.key"
+        file.write_text(text)
+        file.chmod(mode)
+        os.chown(file, 0, 10_001)
+        (tmp_path / "..new").symlink_to(version)
+        os.replace(tmp_path / "..new", tmp_path / "..data")
+    key = tmp_path / "tls.key"
+    key.symlink_to("..data/tls.key")
+    assert key.read_text() == "new"
+    if is_accepted:
+        check_mode(str(key))
+        return
+    with pytest.raises(TlsFailed, match=r"run chmod 640 .*, or set defaultMode: 0440"):
+        check_mode(str(key))
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")

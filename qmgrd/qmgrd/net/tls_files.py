@@ -180,8 +180,10 @@ def check_mode(path: str) -> None:
     allowed = 0o640 if found.st_uid == ROOT else 0o600
     mode = stat.S_IMODE(found.st_mode)
     if mode & ~allowed & 0o077:
+        mounted = ", or set defaultMode: 0440 of its Kubernetes secret"
         raise TlsFailed(
             f"other users may read the key {path} (mode {mode:04o}): run chmod {allowed:o} {path}"
+            f"{mounted if found.st_uid == ROOT else ''}"
         )
 
 

@@ -37,7 +37,7 @@ _TEXTS = (
     ("client", "the name that the client or the other queue manager claims"),
     ("kind", "the kind of the object, such as queue; empty if there is no object"),
     ("object", "the name of the object"),
-    ("result", "OK, or the name of an error code such as NOT\\_AUTHORIZED"),
+    ("result", "OK, the name of an error code such as NOT\\_AUTHORIZED, or WOULD\\_REFUSE"),
     ("manager", "the queue manager that made the record, which may have sent it here"),
 )
 _LONGS = (

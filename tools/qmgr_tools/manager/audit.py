@@ -56,7 +56,9 @@ Action = Annotated[
 Result = Annotated[
     str,
     typer.Option(
-        metavar="CODE", show_default=False, help="Show only this result: OK, or an error code."
+        metavar="CODE",
+        show_default=False,
+        help="Show only this result: OK, an error code, or WOULD_REFUSE.",
     ),
 ]
 Since = Annotated[
@@ -84,7 +86,8 @@ JSON: an array of objects (with --follow one object per line) with
   address, client   host and name of the other end
   connection        number of the connection; 0 for several
   kind, object      kind and name of the object, or ""
-  result            OK, or an error code
+  result            OK, an error code, or WOULD_REFUSE: auth.mode = enforce
+                    would refuse the request
   count, since      number of equal actions; time of the first, or null
   manager, detail   queue manager; object with fields of the request
 """)

@@ -7,6 +7,7 @@ on an object gets the same error as if the object did not exist.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from qmgr_protocol import topic as topics
@@ -22,6 +23,7 @@ from qmgrd.core.catalogue.missing import (
     unknown_template_error,
 )
 from qmgrd.core.catalogue.named import Alias
+from qmgrd.core.context.audit_trail import WOULD_REFUSE, AuditRecord, shortened
 from qmgrd.core.context.context import Context
 
 # Rights on the messages behind a name. Other rights concern the definition of the name itself.
@@ -103,8 +105,9 @@ class Rights:
         return None if access.may(*needed[:3]) else self.lacking(access, needed, what)
 
     def lacking(self, access: Access, needed: Needed, what: str) -> RequestError | None:
-        """Returns the error for a right that the user lacks. Only logs it if rights are not
-        enforced.
+        """Returns the error for a right that the user lacks.
+
+        If rights are not enforced, the error is only logged and recorded in the audit.
         """
         error = refusal(access, needed)
         if self.is_enforced:
@@ -116,6 +119,10 @@ class Rights:
             operation=what,
             why=error.text,
         )
+        action = what if what[:1].isupper() else needed.right.value.capitalize()
+        name = shortened(needed.alias or needed.name)
+        record = AuditRecord(action, access.user, kind=needed.kind.value, object=name)
+        self._context.audit.count(replace(record, result=WOULD_REFUSE), self._context.now)
         return None
 
 

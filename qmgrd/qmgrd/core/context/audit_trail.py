@@ -22,6 +22,7 @@ SUBJECTS_MAX = 500  # different subjects in a period
 SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one address
 TEXT_MAX = 100  # characters of a text in a record
 OK = "OK"
+WOULD_REFUSE = "WOULD_REFUSE"  # result of a request that auth.mode = "enforce" would refuse
 OTHERS = "(others)"  # the object of a record that counts different subjects together
 
 
@@ -37,11 +38,17 @@ class AuditRecord:
     connection: int = 0
     kind: str = ""  # the kind of the object
     object: str = ""  # the name of the object
-    result: str = OK  # OK, or the name of an error code
+    result: str = OK  # OK, WOULD_REFUSE, or the name of an error code
     count: int = 1
     since_us: int = 0  # the time of the first of several, or 0
     detail: dict[str, Any] = field(default_factory=dict)
     is_routine: bool = False  # whether the record makes room before records of changes do
+
+
+def shortened(text: str) -> str:
+    """Returns *text* with at most TEXT_MAX characters, without unpaired surrogates."""
+    short = text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
+    return short.encode("utf-8", "replace").decode()
 
 
 class _Repeated:

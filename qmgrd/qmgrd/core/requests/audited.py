@@ -13,7 +13,7 @@ from qmgr_protocol.need import Audited, Kind, Need, Right, audited
 from qmgrd.core.access.login import OPEN, OWNER, Identity
 from qmgrd.core.access.rights import Needed, Rights
 from qmgrd.core.access.users import Users
-from qmgrd.core.context.audit_trail import OK, TEXT_MAX, AuditRecord
+from qmgrd.core.context.audit_trail import OK, AuditRecord, shortened
 from qmgrd.core.context.context import Context
 from qmgrd.core.requests.rights import CHECKED, value_of
 from qmgrd.core.sessions.session import Session
@@ -235,9 +235,3 @@ def _shown(value: Any) -> Any:
         shown = [_shown(item) if isinstance(item, str) else HIDDEN for item in value[:ITEMS_MAX]]
         return shown if len(value) <= ITEMS_MAX else [*shown, f"and {len(value) - ITEMS_MAX} more"]
     return HIDDEN
-
-
-def shortened(text: str) -> str:
-    """Returns *text* with at most TEXT_MAX characters, without unpaired surrogates."""
-    short = text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
-    return short.encode("utf-8", "replace").decode()

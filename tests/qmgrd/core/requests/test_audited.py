@@ -307,6 +307,22 @@ def test_message_over_a_link_that_is_refused_is_recorded(world: dict[bytes, byte
 # -- details: what a request changed, bounded, and nothing secret
 
 
+def test_right_that_is_only_reported_is_recorded_with_what_it_lacks() -> None:
+    guarded = Guarded(Manager(auth={"mode": "report"}))
+    guarded.owner.ask(m.QueueCreate, "Q")
+    bob = guarded.user("bob")
+    for _ in range(3):
+        bob.get("Q")
+    bob.ask(m.QueueAlter, "Q", {"depth_max": 10})
+    guarded.manager.turn(PERIOD_MS)
+    found = [x for x in audit_of(guarded.manager) if x["result"] == "WOULD_REFUSE"]
+    assert [(x["action"], x["user"], x["kind"], x["object"], x["count"]) for x in found] == [
+        ("Get", "bob", "queue", "Q", 1),
+        ("QueueAlter", "bob", "queue", "Q", 1),
+        ("Get", "bob", "queue", "Q", 2),
+    ]
+
+
 def test_details_are_bounded() -> None:
     long = "é" * 5_000
     attributes = {f"{number}{long}": [long] * 50 for number in range(50)}
