@@ -1,6 +1,7 @@
 """One connection on the event loop: passes bytes between the socket and the peer's core."""
 
 import asyncio
+import socket
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol, cast
@@ -23,6 +24,7 @@ LINGER_S = 1.0  # time for a peer to read a goodbye
 # Time that a peer has to read the remaining replies after either side sent a goodbye.
 FETCH_S = 10.0
 UNIX = "unix"  # the origin of all connections over the unix socket
+RESET = "reset"  # the origin of TCP connections that the peer reset before they were accepted
 
 
 class SessionHost(Protocol):
@@ -64,7 +66,7 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
-        self.origin = ""  # host of the peer without its port, or UNIX
+        self.origin = ""  # host of the peer without its port, or UNIX, or RESET
         self.is_owner = False  # whether the daemon's user or root opened a unix connection
         self._make_peer = make_peer
         self._host = host
@@ -85,16 +87,22 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins the handshake: a link sends a hello, a listener waits for it."""
+        is_unix = transport.get_extra_info("socket").family == socket.AF_UNIX
         peername = transport.get_extra_info("peername")
-        is_tcp = isinstance(peername, tuple)
-        self.address = str(Address(*peername[:2])) if is_tcp else UNIX
-        self.origin = peername[0] if is_tcp else UNIX
-        self.is_owner = not is_tcp and is_owner(transport)
+        is_reset = not (is_unix or peername)  # Data that arrived before a reset can still be read.
+        if is_unix or is_reset:
+            self.address = self.origin = UNIX if is_unix else RESET
+        else:
+            self.address, self.origin = str(Address(*peername[:2])), peername[0]
+        self.is_owner = is_unix and is_owner(transport)
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
         self.set_marks(is_room_short=self._host.unsent.is_room_short)
         self._host.session_entered(self)
-        self._begin(self._transport)
+        if is_reset:
+            self._transport.abort()
+        else:
+            self._begin(self._transport)
 
     def _begin(self, transport: asyncio.Transport) -> None:
         """Sends the hello of a link."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from qmgr_protocol.tls import TlsFailed, explained
-from qmgrd.net.tls_records import TlsRecords
+from qmgrd.net.tls_records import HANDSHAKE_RECORDS_MAX, TlsRecords
 
 # Longer chains of certificates are not useful, and OpenSSL would keep all of these bytes.
 HANDSHAKE_MAX_BYTES = 64 * 1024
@@ -48,13 +48,15 @@ class TlsChannel:
         """Takes *data* of the handshake from the socket.
 
         Raises:
-            TlsFailed: The handshake is longer than HANDSHAKE_MAX_BYTES.
+            TlsFailed: The handshake is longer than HANDSHAKE_MAX_BYTES, or has more than
+                HANDSHAKE_RECORDS_MAX records.
         """
-        self._incoming.write(data)
-        self._records.skip(data)
         self._handshake_bytes += len(data)
         if self._handshake_bytes > HANDSHAKE_MAX_BYTES:
             raise TlsFailed(f"the TLS handshake is longer than {HANDSHAKE_MAX_BYTES} bytes")
+        if not self._records.skip(data):
+            raise TlsFailed(f"the TLS handshake has more than {HANDSHAKE_RECORDS_MAX} records")
+        self._incoming.write(data)
 
     def shake(self) -> bool:
         """Continues the handshake. Returns whether it is finished.

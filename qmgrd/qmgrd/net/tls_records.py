@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterator
 
 _HEADER = struct.Struct(">3xH")  # type, version, and the length of the rest
+# Records of a handshake. A handshake needs about ten, or more if they are small (RFC 8449).
+HANDSHAKE_RECORDS_MAX = 256
 SLICE_RECORDS = 32  # records that are decrypted before their data is counted
 # Records without data that a peer may send, in all, and further ones for each amount of data.
 # A change of keys is due after terabytes.
@@ -26,15 +28,22 @@ class TlsRecords:
     def __init__(self) -> None:
         self._header = b""
         self._left = 0
+        self._handshake_records = 0  # complete records of the handshake
         self._records = 0  # complete records after the handshake
         self._with_data = 0  # of these, the records with data
         self._data_bytes = 0
 
-    def skip(self, data: bytes) -> None:
-        """Follows the records of the handshake, without counting them."""
+    def skip(self, data: bytes) -> bool:
+        """Follows the records of the handshake. Returns whether the peer keeps the limit.
+
+        Above the limit, the rest of *data* is not examined: it may be full of empty records.
+        """
         for _ in self.slices(data):
-            pass
-        self._records = 0
+            self._handshake_records += self._records
+            self._records = 0
+            if self._handshake_records > HANDSHAKE_RECORDS_MAX:
+                return False
+        return True
 
     def slices(self, data: bytes) -> Iterator[bytes]:
         """Yields *data* in slices with the ends of at most SLICE_RECORDS records, at least once."""

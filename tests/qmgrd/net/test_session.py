@@ -1,6 +1,8 @@
 """Tests of a connection on the event loop, over real sockets."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -125,6 +127,25 @@ async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, SocketS
             await host.closed.get()
         server.close()
         await server.wait_closed()
+
+
+async def test_connection_that_is_reset_before_it_is_accepted_is_not_read() -> None:
+    """The kernel does not know the peer any more. It must not pass for the unix socket."""
+    host, client = Host(), Connection(Side.DIALLER)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with socket.create_connection(listening.getsockname()) as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stranger.sendall(client.send(HELLO))
+        accepted, _ = listening.accept()
+    accepted.setblocking(False)
+    await asyncio.get_running_loop().connect_accepted_socket(
+        lambda: SocketSession(host, host.make_peer), accepted
+    )
+    async with asyncio.timeout(20):
+        session = await host.opened.get()
+        await host.closed.get()
+    assert (session.origin, session.is_owner) == ("reset", False)
+    assert not session.peer.peer_name
 
 
 async def test_received_message_requests_a_turn(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from qmgr_config.tls import TlsConfig
 from qmgr_protocol.tls import TlsFailed
 from qmgrd.net.tls_channel import HANDSHAKE_MAX_BYTES, TlsChannel
 from qmgrd.net.tls_files import TlsFiles
-from qmgrd.net.tls_records import EMPTY_MAX, SLICE_RECORDS
+from qmgrd.net.tls_records import EMPTY_MAX, HANDSHAKE_RECORDS_MAX, SLICE_RECORDS
 from tests.certificates import Certificates
 from tests.tls_forger import DATA, HALF_KEY_UPDATE, HANDSHAKE, KEY_UPDATE, Forger
 
@@ -134,6 +134,21 @@ def test_endless_handshake_is_refused(files: Certificates) -> None:
     listener.feed(b"\x16" * HANDSHAKE_MAX_BYTES)
     with pytest.raises(TlsFailed, match="is longer than 65536 bytes"):
         listener.feed(b"\x16")
+
+
+def test_handshake_of_empty_records_is_refused(files: Certificates) -> None:
+    """Following 64 KiB of them would hold the event loop for 12 ms."""
+    _, listener = ends(files)
+    empty = b"\x16\3\1\0\0"
+    listener.feed(empty * HANDSHAKE_RECORDS_MAX)
+    with pytest.raises(TlsFailed, match="more than 256 records"):
+        listener.feed(empty)
+
+
+def test_too_long_handshake_is_refused_before_its_records_are_followed(files: Certificates) -> None:
+    _, listener = ends(files)
+    with pytest.raises(TlsFailed, match="longer than 65536 bytes"):
+        listener.feed(b"\x16\3\1\0\0" * HANDSHAKE_MAX_BYTES)
 
 
 @given(st.binary(min_size=1, max_size=300), st.booleans())

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgrd.net.tls_records import EMPTY_EVERY_BYTES, EMPTY_MAX, SLICE_RECORDS, TlsRecords
+from qmgrd.net.tls_records import (
+    EMPTY_EVERY_BYTES,
+    EMPTY_MAX,
+    HANDSHAKE_RECORDS_MAX,
+    SLICE_RECORDS,
+    TlsRecords,
+)
 
 
 def record(size: int) -> bytes:
@@ -48,5 +54,19 @@ def test_records_without_data_have_a_limit_that_grows_with_the_data() -> None:
 
 def test_records_of_the_handshake_do_not_count() -> None:
     records = TlsRecords()
-    records.skip(record(20) * 500)
+    for _ in range(HANDSHAKE_RECORDS_MAX):
+        assert records.skip(record(20))
     assert records.carried(0, 0)
+
+
+def test_records_of_the_handshake_have_a_limit() -> None:
+    records = TlsRecords()
+    assert records.skip(record(20) * HANDSHAKE_RECORDS_MAX)
+    assert not records.skip(record(20))
+
+
+def test_flood_of_handshake_records_is_not_followed_to_its_end() -> None:
+    flood = record(0) * 100 * HANDSHAKE_RECORDS_MAX
+    records = TlsRecords()
+    assert not records.skip(flood)
+    assert records._handshake_records <= HANDSHAKE_RECORDS_MAX + SLICE_RECORDS

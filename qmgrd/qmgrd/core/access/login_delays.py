@@ -18,7 +18,8 @@ distinguishes this client from the stranger before its password is checked.
 
 Unknown users count as well, so delays do not show which users exist. An attacker with many
 addresses can only replace the oldest counts, because their number is limited. Addresses of one /64
-network of IPv6 are one source, because one host may use all of them.
+network of IPv6 are one source, because one host may use all of them. For the same reason, all
+loopback addresses are one source.
 """
 
 from collections import OrderedDict
@@ -29,6 +30,7 @@ FREE_FAILURES = 5  # failures before the first delay
 DELAY_MIN_MS, DELAY_MAX_MS = 1_000, 60_000  # The delay doubles with each further failure.
 FORGET_MS = 15 * 60_000
 TRACKED_MAX = 10_000
+_LOOPBACK = "loopback"
 _NETWORK_BITS = 64  # bits of an IPv6 address that its host cannot choose
 
 
@@ -87,14 +89,16 @@ def source_of(address: str, session_id: bytes) -> str:
 
 
 def _host_of(address: str) -> str:
-    """Returns *address*, or the network of an IPv6 address."""
+    """Returns *address*, or the addresses from which its host can choose."""
     try:
         found = ip_address(address)
     except ValueError:
         return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    if found.is_loopback:
+        return _LOOPBACK
     if not isinstance(found, IPv6Address):
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
+        return str(found)
     host_bits = 128 - _NETWORK_BITS
     return str(IPv6Address(int(found) >> host_bits << host_bits))

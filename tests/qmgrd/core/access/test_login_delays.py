@@ -85,6 +85,10 @@ def test_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
         ("2001:db8:1:2::1", "2001:db8:1:2::"),
         ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ("127.0.0.1", "loopback"),
+        ("127.9.8.7", "loopback"),
+        ("::ffff:127.0.0.2", "loopback"),
+        ("::1", "loopback"),
         ("unix", "unix"),
     ],
 )
