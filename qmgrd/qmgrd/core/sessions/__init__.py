@@ -6,7 +6,8 @@ A session is the state of one connection: consumers, leases, producer streams, u
   resume a session. `unanswered.py` counts unanswered requests.
 * Puts: `streams.py` accepts puts of producers, and `link_streams.py` accepts those of links.
   `undeliverable.py` gives up link messages that cannot be stored. `units.py` manages units of work,
-  and `unit.py` is one unit. `refusal_rows.py` shortens the list of refused puts in a reply.
+  `unit.py` is one unit, and `unit_memory.py` limits the memory of their puts. `refusal_rows.py`
+  shortens the list of refused puts in a reply.
 * Deliveries: `delivery.py` opens and ends consumers and gets. `pump.py` decides which consumer
   receives messages next. `readers.py` tracks the current group of each reader. `link_rotation.py`
   decides which link sends next.

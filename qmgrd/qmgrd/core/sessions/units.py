@@ -27,6 +27,7 @@ from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
+from qmgrd.core.sessions.unit_memory import UnitMemory
 
 # The maximum number of rows of a put: entry, UID, and the index rows for correlation id, group and
 # time.
@@ -45,7 +46,7 @@ class Units:
         self._dead_letters = dead_letters
         # The maximum number of rows that a commit may write.
         self._rows_max = unit_rows(context.config)
-        self._held_bytes = 0  # the number of bytes in memory for the puts of all units
+        self._memory = UnitMemory(context.config.unit)
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
         """Begins a unit."""
@@ -187,12 +188,12 @@ class Units:
             HeldPut(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
             for x in found
         ]
-        self._held_bytes += unit.add_puts(queue, held, rows)
+        self._memory.count(unit.session, unit.add_puts(queue, held, rows))
         self._context.count_read(len(held), 0)
 
     def _let_go(self, unit: SessionUnit) -> list[HeldPut]:
         """Removes the puts of *unit* and returns them."""
-        self._held_bytes -= unit.held_bytes
+        self._memory.count(unit.session, -unit.held_bytes)
         return unit.remove_puts()
 
     def _longest(self, queue: Queue) -> int:
@@ -211,34 +212,7 @@ class Units:
                     f"unit {unit.number} would exceed its limit of {most} {word}, with {count}",
                 )
         if bytes_:
-            more = bytes_ + PUT_BYTES * messages
-            self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
-
-    def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
-        """Raises UNITS_EXHAUSTED if the units of one or all connections would use too much
-        memory.
-        """
-        limits = self._context.config.unit
-        for held, most, whose, remedy in (
-            (
-                own_bytes,
-                limits.connection_bytes_max,
-                "the units of work of this connection",
-                "commit some, or raise unit.connection_bytes_max",
-            ),
-            (
-                all_bytes,
-                limits.held_bytes_max,
-                "the units of work of all connections",
-                "retry later, or raise unit.held_bytes_max",
-            ),
-        ):
-            if held > most:
-                raise RequestError(
-                    ErrorCode.UNITS_EXHAUSTED,
-                    f"{whose} would use {held} bytes (the limit is {most}): {remedy}",
-                    1_000,
-                )
+            self._memory.check(unit.session, bytes_ + PUT_BYTES * messages)
 
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
         """Leases a message to a unit of work. The commit of the unit removes the message.
