@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qmgr_bench.load import READ_BYTES, LoadFailed, dial
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Login
 from qmgr_protocol import messages as m
 from qmgr_protocol import scram
 from qmgr_protocol.connection import Connection
@@ -20,6 +20,7 @@ from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.scram import ClientLogin
 from qmgr_protocol.states import Side
+from qmgr_protocol.token_login import TokenLogin
 
 POOL = 4_096  # number of different messages
 CREDIT_BYTES = 16 << 20  # credit for deliveries that are not processed yet
@@ -45,7 +46,7 @@ def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[byt
 class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
-    def __init__(self, address: str, name: str, login: Credentials | None = None) -> None:
+    def __init__(self, address: str, name: str, login: Login | None = None) -> None:
         """Connects to *address* as the client *name*, and logs in with *login*, if any.
 
         Raises:
@@ -69,10 +70,10 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def _greet(self, name: str, login: ClientLogin | None) -> m.Welcome:
+    def _greet(self, name: str, login: ClientLogin | TokenLogin | None) -> m.Welcome:
         hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name)
         if login is not None:
-            hello = hello._replace(auth_method=scram.METHOD, auth_data=login.first())
+            hello = hello._replace(auth_method=login.method, auth_data=login.first())
         self.send(hello)
         welcome = self.next()
         try:
