@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_client.address import Address
 from qmgr_protocol.token_login import TOKEN_FILE_MAX_BYTES, TokenLogin, encoded_token
@@ -118,6 +118,9 @@ class TokenCredentials:
                 f"a token is not sent to {address} in plain text, because whoever reads it can use "
                 f"it: write tls:{address}"
             )
+
+
+Login: TypeAlias = Credentials | TokenCredentials
 
 
 def _is_loopback(host: str) -> bool:

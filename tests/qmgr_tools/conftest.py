@@ -32,13 +32,14 @@ class Daemon:
         self.name = name
         self.data_dir = data_dir
         self.program = Program()
+        self.options: list[str] = []  # further options of the daemon
 
     def start(self) -> None:
         """Starts the daemon, and waits until it listens."""
         listening = self.data_dir / "listening.json"
         listening.unlink(missing_ok=True)
         where = ["--data-dir", str(self.data_dir), "--tcp", "127.0.0.1:0", "--name", self.name]
-        self.program.start([*QMGRD, *where], self.data_dir)
+        self.program.start([*QMGRD, *where, *self.options], self.data_dir)
         wait_for(self.program, listening.exists)
 
     @property

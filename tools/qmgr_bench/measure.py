@@ -10,7 +10,7 @@ from qmgr_bench.load import NS_PER_MS, Latency, Load, Outcome, Plan, Sender
 from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_bench.unit_sender import UnitSender
 from qmgr_client.client_name import client_name
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Login
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.tls import TlsOptions
@@ -50,7 +50,7 @@ class Work:
 
 
 def measure(
-    address: str, work: Work, login: Credentials | None = None, tls: TlsOptions | None = None
+    address: str, work: Work, login: Login | None = None, tls: TlsOptions | None = None
 ) -> dict[str, Any]:
     """Does *work* with the queue manager at *address* and returns the figures.
 

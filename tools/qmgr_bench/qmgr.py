@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qmgr_bench.load import READ_BYTES, LoadFailed, dial
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Login
 from qmgr_client.sansio.login import ClientProof, ServerUnproved
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
@@ -47,11 +47,7 @@ class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
     def __init__(
-        self,
-        address: str,
-        name: str,
-        login: Credentials | None = None,
-        tls: TlsOptions | None = None,
+        self, address: str, name: str, login: Login | None = None, tls: TlsOptions | None = None
     ) -> None:
         """Connects to *address* as the client *name*, and logs in with *login*, if any.
 

@@ -74,7 +74,7 @@ class ClientProof:
         except Exception as error:
             raise ServerUnproved(str(error)) from error
 
-    def check(self, welcome: m.Welcome, now_ms: int) -> None:
+    def check(self, welcome: m.Welcome, now_ms: int = 0) -> None:
         """Checks the proof of the queue manager. Schedules the renewal of a token.
 
         Without this proof, anybody who accepts the connection could pass for the queue manager.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from qmgr_client.address import parse as parse_address
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Login, TokenCredentials
 from qmgr_protocol.tls import TlsOptions
 
 
@@ -18,6 +18,8 @@ class ConnectArguments(TypedDict, total=False):
     user: str
     password: str
     password_file: str
+    token: str
+    token_file: str
     tls: TlsOptions
 
 
@@ -25,13 +27,16 @@ class ConnectArguments(TypedDict, total=False):
 class Access:
     """A login, and options of TLS. The address and the environment apply in place of None."""
 
-    login: Credentials | None = None
+    login: Login | None = None
     tls: TlsOptions | None = None
 
     def arguments(self, address: str) -> ConnectArguments:
         """Returns the arguments of connect() for *address*. Plain addresses need no TLS."""
         found: ConnectArguments = {}
-        if self.login is not None:
+        if isinstance(self.login, TokenCredentials):
+            found["token"] = self.login.token
+            found["token_file"] = self.login.token_file
+        elif self.login is not None:
             found["user"] = self.login.user
             found["password"] = self.login.password
             found["password_file"] = self.login.password_file

@@ -1,12 +1,15 @@
 """qmctl login, and the login of other commands."""
 
+import json
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 from qmgr_client.blocking import connect
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
+from tests.tokens import AUDIENCE, ISSUER, claims, pem, private_key, signed
 
 pytestmark = pytest.mark.process
 PASSWORD = "correct horse"
@@ -94,6 +97,7 @@ def test_login_without_a_terminal_stores_a_path_or_what_it_read(
         "address": closed.tcp,
         "user": "bob",
         "password_file": str(kept),
+        "token_file": None,
     }
     assert kept.read_text() == f"{PASSWORD}\n"
     assert qmctl(*words, str(file)).json["password_file"] == str(file)
@@ -114,3 +118,67 @@ def test_top_logs_in(qmctl: Qmctl, closed: Daemon, file: Path) -> None:
     words = ["top", "--batch", "--count", "1", "--delay", "500ms", "-o", "json"]
     ended = qmctl("-c", closed.tcp, *words, *login)
     assert (ended.code, len(ended.lines)) == (0, 1)
+
+
+def token_file(directory: Path, name: str, **others: str) -> str:
+    """Returns a file with a token that is valid for ten minutes."""
+    now_s = int(time.time())
+    path = directory / name
+    path.write_bytes(signed(claims(iat=now_s, exp=now_s + 600, **others)) + b"\n")
+    return str(path)
+
+
+@pytest.fixture
+def issued(closed: Daemon, tmp_path: Path) -> Daemon:
+    """The daemon *closed*, which accepts tokens as well."""
+    (tmp_path / "issuer.pem").write_bytes(pem(private_key("p256")))
+    config = tmp_path / "qmgrd.toml"
+    config.write_text(
+        f"[[auth.tokens]]\nissuer = {json.dumps(ISSUER)}\naudience = {json.dumps(AUDIENCE)}\n"
+        f"keys_file = {json.dumps(str(tmp_path / 'issuer.pem'))}\n"
+        'users = [{ claim = "sub", match = "*", user = "{1}" }]\n'
+    )
+    closed.program.stop()
+    closed.options = ["--config", str(config)]
+    closed.start()
+    return closed
+
+
+def test_token_is_a_login(
+    qmctl: Qmctl, issued: Daemon, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, wrong = (token_file(tmp_path, name, sub=name) for name in ("alice", "nobody"))
+    here = ["-c", issued.tcp]
+    assert qmctl(*here, "--token-file", token, "status").code == 0
+    (row,) = qmctl("connection", "ls", *here, "--token-file", token, "-o", "json").json
+    assert row["user"] == "alice"
+    failed = qmctl(*here, "--token-file", wrong, "status")
+    assert (failed.code, "LOGIN_FAILED" in failed.err) == (4, True)
+    both = qmctl(*here, "--token-file", token, "--user", "alice", "status")
+    assert (both.code, "excludes --user" in both.err) == (2, True)
+    far = qmctl("-c", "10.0.0.1:7470", "--token-file", token, "status")
+    assert (far.code, "write tls:10.0.0.1:7470" in far.err) == (2, True)
+    qmctl("context", "create", "here", issued.tcp)
+    login = ["login", "--context", "here", "--token-file"]
+    assert qmctl(*login, wrong).code == 4
+    assert qmctl(*login, token, "-o", "json").json == {
+        "context": "here",
+        "address": issued.tcp,
+        "user": None,
+        "password_file": None,
+        "token_file": token,
+    }
+    assert qmctl("--context", "here", "status").code == 0
+    assert qmctl("context", "show", "--context", "here", "-o", "json").json["user"] is None
+    assert Path(token).read_text().strip() not in json.dumps(
+        (tmp_path / "config" / "qmctl" / "contexts.json").read_text()
+    )
+    other = ["context", "create", "other", issued.tcp, "--token-file"]
+    assert qmctl(*other, token, "--user", "alice").code == 2
+    assert qmctl(*other, token).code == 0
+    refused = qmctl(*other, wrong)
+    assert (refused.code, "logs in with the token in" in refused.err) == (6, True)
+    assert qmctl("--context", "other", "status").code == 0
+    monkeypatch.setenv("QMGR_TOKEN_FILE", token)
+    assert qmctl(*here, "status").code == 0
+    assert qmctl(*here, "--user", "alice", "--password-file", str(file), "status").code == 0

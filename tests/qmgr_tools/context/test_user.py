@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Credentials, TokenCredentials
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.context.file import KeptLogin
-from qmgr_tools.context.user import arguments, find
+from qmgr_tools.context.user import Given, arguments, find
 
 KEPT = KeptLogin("kept", "/kept")
 BOTH = {"QMGR_USER": "env", "QMGR_PASSWORD_FILE": "/env"}
@@ -37,11 +37,11 @@ def test_first_setting_wins(
     environment: dict[str, str],
     expected: tuple[str, str, str],
 ) -> None:
-    assert find("test", user, file, kept, environment) == Credentials(*expected)
+    assert find("test", Given(user, file), kept, environment) == Credentials(*expected)
 
 
 def test_without_a_setting_there_is_no_login() -> None:
-    assert find("test", None, None, None, {}) is None
+    assert find("test", Given(), None, {}) is None
     assert arguments(None) == {}
     found = arguments(Credentials("a", "p"))
     assert found == {"user": "a", "password": "p", "password_file": ""}
@@ -66,10 +66,56 @@ def test_incomplete_login_is_wrong_usage(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(Failure, match=why) as caught:
-        find("test", user, file, None, environment)
+        find("test", Given(user, file), None, environment)
     assert caught.value.exit_code is Exit.USAGE
 
 
 def test_completion_never_asks() -> None:
     with pytest.raises(Failure, match="the password of opt is required"):
-        find("complete", "opt", None, None, {}, asks=False)
+        find("complete", Given("opt"), None, {}, asks=False)
+
+
+TOKEN = KeptLogin("", "", "/token")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "environment", "expected"),
+    [
+        (Given(token_file="/opt"), KEPT, BOTH, TokenCredentials("", "/opt")),
+        (Given(), TOKEN, BOTH, TokenCredentials("", "/token")),
+        (Given("env"), TOKEN, BOTH, Credentials("env", "", "/env")),
+        (Given("opt", "/p"), TOKEN, {"QMGR_TOKEN": "a.b.c"}, Credentials("opt", "", "/p")),
+        (Given(), KEPT, {"QMGR_TOKEN": "a.b.c"}, Credentials("kept", "", "/kept")),
+        (Given(), None, {"QMGR_TOKEN": "a.b.c"}, TokenCredentials("a.b.c")),
+        (Given(), None, {"QMGR_TOKEN_FILE": "/env"}, TokenCredentials("", "/env")),
+    ],
+)
+def test_token_follows_the_same_order(
+    given: Given,
+    kept: KeptLogin | None,
+    environment: dict[str, str],
+    expected: Credentials | TokenCredentials,
+) -> None:
+    assert find("test", given, kept, environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "why"),
+    [
+        (Given("opt", None, "/t"), {}, "excludes --user"),
+        (Given(None, "/p", "/t"), {}, "excludes --user"),
+        (Given(None, None, ""), {}, "needs a file"),
+        (Given(), {**BOTH, "QMGR_TOKEN": "a.b.c"}, "but also QMGR_USER"),
+    ],
+)
+def test_contradictory_token_is_wrong_usage(
+    given: Given, environment: dict[str, str], why: str
+) -> None:
+    with pytest.raises(Failure, match=why) as caught:
+        find("test", given, None, environment)
+    assert caught.value.exit_code is Exit.USAGE
+
+
+def test_arguments_of_a_token() -> None:
+    found = arguments(TokenCredentials("", "/t"))
+    assert found == {"token": "", "token_file": "/t"}

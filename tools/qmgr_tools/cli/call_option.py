@@ -58,6 +58,16 @@ PasswordFile = Annotated[
         help="A file with the password of --user.",
     ),
 ]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        show_default=False,
+        autocompletion=completion.files,
+        help="A file with a token (JWT) to log in with, instead of --user.",
+    ),
+]
 Output = Annotated[
     Format | None,
     typer.Option(

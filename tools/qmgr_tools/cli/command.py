@@ -24,6 +24,7 @@ from qmgr_tools.cli.call_option import (
     DataDir,
     Output,
     PasswordFile,
+    TokenFile,
     User,
     Version,
 )
@@ -44,10 +45,10 @@ from qmgr_tools.context.file import KeptTls
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
-    from qmgr_client.credentials import Credentials
+    from qmgr_client.credentials import Login
 
 WHERE = {"connect", "data_dir", "context"}
-LOGIN = {"login_user", "login_file"}
+LOGIN = {"login_user", "login_file", "login_token"}
 LOGIN_NAMES = {"user", "password_file"}  # parameters of commands whose options have these names
 NO_ALIASES: Mapping[str, str] = {}
 MISSING = re.compile(r"queue (\S+) does not exist here")
@@ -66,7 +67,8 @@ class Call:
     watch_s: float | None = None
     user: str | None = None
     password_file: str | None = None
-    login: "Credentials | None" = None  # of a pinned call
+    token_file: str | None = None
+    login: "Login | None" = None  # of a pinned call
     tls: KeptTls | None = None  # of a pinned call
 
     @property
@@ -95,8 +97,8 @@ class Call:
         found = self.target()
         return {"context": found.context or None, "address": found.address}
 
-    def credentials(self, doing: str) -> "Credentials | None":
-        """Returns the user to log in as, with the password, or None. May ask for the password.
+    def credentials(self, doing: str) -> "Login | None":
+        """Returns the token, or the user with the password, or None. May ask for the password.
 
         Raises:
             Failure: USAGE if the password is required, and there is no terminal to ask for it.
@@ -105,7 +107,8 @@ class Call:
             return self.login
         # A daemon's own data directory has no login.
         kept = self.target().login if self.data_dir is None else None
-        return users.find(doing, self.user, self.password_file, kept, os.environ)
+        given = users.Given(self.user, self.password_file, self.token_file)
+        return users.find(doing, given, kept, os.environ)
 
     def pinned(self, doing: str) -> "Call":
         """Returns this call with its current address and user, even if the context changes later.
@@ -122,7 +125,8 @@ class Call:
         """Returns this call. Values that it lacks come from *other*, given before the command."""
         given = (self.connect, self.data_dir, self.context)
         where = other if all(value is None for value in given) else self
-        login = other if self.user is None and self.password_file is None else self
+        own = (self.user, self.password_file, self.token_file)
+        login = other if all(value is None for value in own) else self
         return replace(
             self,
             connect=where.connect,
@@ -131,6 +135,7 @@ class Call:
             output=self.output or other.output,
             user=login.user,
             password_file=login.password_file,
+            token_file=login.token_file,
         )
 
     @contextmanager
@@ -161,20 +166,23 @@ class Call:
                 better = _suggestion(client, known, error) if known else ""
                 raise refused(doing, error, better) from error
 
-    def _connected(self, doing: str, give_up_ms: int, login: "Credentials | None") -> "Client":
+    def _connected(self, doing: str, give_up_ms: int, login: "Login | None") -> "Client":
         """Returns a connected client, or raises a Failure."""
         found = self.target()
         # The import takes 60 ms, too long for --help.
         from qmgr_client.blocking import ConnectFailed, connect
         from qmgr_client.client_name import client_name
 
-        client = connect(
-            found.address,
-            name=client_name("qmctl"),
-            give_up_ms=give_up_ms,
-            **users.arguments(login),
-            **tls_options.arguments(found.tls),
-        )
+        try:
+            client = connect(
+                found.address,
+                name=client_name("qmctl"),
+                give_up_ms=give_up_ms,
+                **users.arguments(login),
+                **tls_options.arguments(found.tls),
+            )
+        except ValueError as error:  # A token would be sent to another machine in plain text.
+            raise usage(f"cannot {doing}", str(error)) from None
         try:
             client.open()
         except ConnectFailed as error:
@@ -286,13 +294,15 @@ class Command:
             context: Context = None,
             login_user: User = None,
             login_file: PasswordFile = None,
+            login_token: TokenFile = None,
             output: Output = None,
             as_json: AsJson = False,
             **own: Any,
         ) -> None:
             before = ctx.find_root().obj or Call()
             form = _format(output, as_json=as_json)
-            call = Call(connect, data_dir, form, context, watch_s, login_user, login_file)
+            login = login_user, login_file, login_token
+            call = Call(connect, data_dir, form, context, watch_s, *login)
             call = call.over(before)
             with connect_options.in_use(call.given):
                 self.function(call, **own)
@@ -361,6 +371,7 @@ def shared_options(
     context: Context = None,
     login_user: User = None,
     login_file: PasswordFile = None,
+    login_token: TokenFile = None,
     output: Output = None,
     as_json: AsJson = False,
     version: Version = False,
@@ -368,7 +379,8 @@ def shared_options(
     """Accepts the shared options in front of the command."""
     del version  # The option's callback has handled it.
     form = _format(output, as_json=as_json)
-    ctx.obj = Call(connect, data_dir, form, context, None, login_user, login_file)
+    login = login_user, login_file, login_token
+    ctx.obj = Call(connect, data_dir, form, context, None, *login)
 
 
 def _format(output: Format | None, *, as_json: bool) -> Format | None:

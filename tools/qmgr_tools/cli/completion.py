@@ -294,8 +294,8 @@ def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
         from qmgr_client.blocking import connect  # The import takes 60 ms.
 
         found = _target(ctx)
-        user, file = _given(ctx, "login_user", "login_file")
-        login = login_user.find("complete", user, file, found.login, os.environ, asks=False)
+        given = login_user.Given(*_given(ctx, "login_user", "login_file", "login_token"))
+        login = login_user.find("complete", given, found.login, os.environ, asks=False)
         options, tls = login_user.arguments(login), tls_options.arguments(found.tls)
         with _limited(), connect(found.address, give_up_ms=0, **options, **tls) as client:
             return ask(client)

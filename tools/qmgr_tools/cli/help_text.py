@@ -16,7 +16,17 @@ from qmgr_tools.cli.exit_code import UsageError
 from qmgr_tools.cli.failure import exit_codes_text
 
 REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage line already shows this.
-SHARED = ("connect", "data_dir", "context", "login_user", "login_file", "output", "as_json", "help")
+SHARED = (
+    "connect",
+    "data_dir",
+    "context",
+    "login_user",
+    "login_file",
+    "login_token",
+    "output",
+    "as_json",
+    "help",
+)
 ROOT = """Put and get messages; manage the queues, links and snapshots of a queue manager.
 
 A queue manager is a daemon, qmgrd. It stores messages in queues on disk until consumers get them.

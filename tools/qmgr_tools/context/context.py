@@ -85,6 +85,15 @@ def create(
             help="A file with the password of --user.",
         ),
     ] = "",
+    token_file: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            autocompletion=completion.files,
+            help="A file with a token (JWT) to log in with, instead of --user.",
+        ),
+    ] = "",
     ca_file: tls_options.CaFile = None,
     certificate_file: tls_options.CertificateFile = None,
     key_file: tls_options.KeyFile = None,
@@ -106,10 +115,7 @@ def create(
         why = f"a name has 1 to {NAME_MAX} characters: A-Z a-z 0-9 . _ -"
         raise usage(f"cannot create context {name[:80]!r}", why)
     named, address = split_user(checked(address, "ADDRESS"))
-    user = user or named
-    if password_file and not user:
-        raise usage(f"cannot create context {name}", "--password-file is given without --user")
-    path = os.path.abspath(os.path.expanduser(password_file)) if password_file else ""
+    login = _login(name, user or named, password_file, token_file)
     tls = tls_options.kept(address, ca_file, certificate_file, key_file, server_name, fingerprint)
     with context_file.change(os.environ) as contexts:
         before = contexts.addresses.get(name, address)
@@ -121,12 +127,11 @@ def create(
                 "use --replace, or choose another name",
             )
         kept = contexts.logins.get(name)
-        login = context_file.KeptLogin(user, path) if user else None
         if kept is not None and login not in (None, kept) and not replace:
             raise Failure(
                 Exit.REFUSED,
                 f"cannot create context {name}",
-                f"it already exists, and logs in as {kept.user}",
+                f"it already exists, and logs in {kept.how}",
                 "use --replace, or choose another name",
             )
         if login is not None:
@@ -226,7 +231,7 @@ def show(call: Call) -> None:
         "context": found.context or None,
         "address": found.address,
         "source": found.source,
-        "user": found.login.user if found.login is not None else None,
+        "user": (found.login.user or None) if found.login is not None else None,
     }
     if call.is_json:
         output.document(row)
@@ -262,13 +267,34 @@ def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
     _show(call, row, words)
 
 
+def _login(
+    name: str, user: str, password_file: str, token_file: str
+) -> context_file.KeptLogin | None:
+    """Returns the login of the new context *name*, or None.
+
+    Raises:
+        Failure: USAGE if the options do not fit together.
+    """
+    if password_file and not user:
+        raise usage(f"cannot create context {name}", "--password-file is given without --user")
+    if token_file and user:
+        raise usage(f"cannot create context {name}", "--token-file excludes --user")
+    if not user and not token_file:
+        return None
+    return context_file.KeptLogin(user, _absolute(password_file), _absolute(token_file))
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path)) if path else ""
+
+
 def _row(name: str | None, contexts: context_file.Contexts) -> dict[str, object]:
     """Returns the JSON object of the context *name*, or of no context."""
     login = contexts.logins.get(name) if name is not None else None
     return {
         "context": name,
         "address": contexts.addresses[name] if name is not None else None,
-        "user": login.user if login is not None else None,
+        "user": (login.user or None) if login is not None else None,
         "current": name is not None and name == contexts.current,
     }
 

@@ -3,7 +3,8 @@
 {"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470", "user": "alice",
                                         "password_file": "/home/alice/nyc.password"}, ...}}
 
-A context may have no user, or a user without a password file. Passwords are never in this file.
+A context may have no user, a user without a password file, or a token_file instead of a user.
+Passwords and tokens are never in this file.
 Only the owner can read the file (0600). A change locks the directory, writes a new file and renames
 the new file. Readers therefore see either the old contents or the new contents.
 """
@@ -27,10 +28,16 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 @dataclass(frozen=True, slots=True)
 class KeptLogin:
-    """The user of a context, and a file with the user's password, or ""."""
+    """The user of a context, and a file with the user's password, or ""; or a file with a token."""
 
     user: str
     password_file: str = ""
+    token_file: str = ""
+
+    @property
+    def how(self) -> str:
+        """The words for the user or the token, after "logs in"."""
+        return f"as {self.user}" if self.user else f"with the token in {self.token_file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +164,11 @@ def _decoded(found: Any) -> Contexts | None:
         addresses = {str(name): row["address"] for name, row in found["contexts"].items()}
         current = found.get("current", "")
         logins = {
-            str(name): KeptLogin(row["user"], row.get("password_file", ""))
+            str(name): KeptLogin(
+                row.get("user", ""), row.get("password_file", ""), row.get("token_file", "")
+            )
             for name, row in found["contexts"].items()
-            if "user" in row
+            if "user" in row or "token_file" in row
         }
         tls = {
             str(name): KeptTls(**row["tls"])
@@ -182,9 +191,7 @@ def _write(path: Path, contexts: Contexts) -> None:
     for name, tls in contexts.tls.items():
         rows[name]["tls"] = {key: value for key, value in asdict(tls).items() if value}
     for name, login in contexts.logins.items():
-        rows[name]["user"] = login.user
-        if login.password_file:
-            rows[name]["password_file"] = login.password_file
+        rows[name].update({key: value for key, value in asdict(login).items() if value})
     text = json.dumps({"current": contexts.current, "contexts": rows}, indent=2)
     write_private(path, f"{text}\n")
 

@@ -1,8 +1,7 @@
-"""qmctl login: stores the user and the password of a context."""
+"""qmctl login: stores the user and the password, or the token file, of a context."""
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 from qmgr_tools.cli import output
 from qmgr_tools.cli.command import Call, command
@@ -10,6 +9,7 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context import password as passwords
 from qmgr_tools.context import user as login_user
+from qmgr_tools.context.target import Target
 
 MORE_HELP = f"""A command logs in as the user in the first of these settings that is present:
 
@@ -30,18 +30,21 @@ def login(call: Call) -> None:
 
     The password is stored next to the contexts, in a file that only you can read. With
     --password-file FILE, only the path of FILE is stored. With --password-file -, the password is
-    read from standard input. To remove the login again, create the context again with --replace.
+    read from standard input. With --token-file FILE, the path of a file with a token (JWT) is
+    stored instead of a user. To remove the login again, create the context again with --replace.
 
     \b
     JSON: an object with
       context, address   the context and its address
-      user               the user
-      password_file      the file with the password
+      user               the user, or null for a token
+      password_file      the file with the password, or null
+      token_file         the file with the token, or null
 
     Examples:
       qmctl login
       qmctl login --context nyc --user alice
       pass show nyc | qmctl login --context nyc --user alice --password-file -
+      qmctl login --context nyc --token-file /run/secrets/nyc.token
     """
     found = call.target()
     if not found.context:
@@ -51,6 +54,12 @@ def login(call: Call) -> None:
             f"create a context with: qmctl context create NAME {found.address} --use",
         )
     doing = f"log in at {found.context}"
+    if call.token_file is not None:
+        with call.client(doing):
+            pass  # The queue manager has accepted the token.
+        kept = context_file.KeptLogin("", "", os.path.abspath(call.token_file))
+        _keep(call, found, kept, doing)
+        return
     user = call.user or login_user.ask_name(doing)
     path, password = call.password_file, ""
     if path is None:
@@ -59,22 +68,34 @@ def login(call: Call) -> None:
         password = passwords.read(doing, path)
     with replace(call, login=login_user.fixed(user, password, path)).client(doing):
         pass  # The queue manager has accepted the login.
+    kept = context_file.KeptLogin(user, os.path.abspath(path) if path and not password else "")
+    _keep(call, found, kept, doing, password)
+
+
+def _keep(
+    call: Call, found: Target, kept: context_file.KeptLogin, doing: str, password: str = ""
+) -> None:
+    """Stores the login of a context, with the *password* if it has no file, and shows it."""
     with context_file.change(os.environ) as contexts:
         if contexts.addresses.get(found.context) != found.address:
             raise Failure(Exit.REFUSED, f"cannot {doing}", "the context was changed meanwhile")
         if password:
-            kept = passwords.keep(found.context, password, os.environ)
+            path = str(passwords.keep(found.context, password, os.environ))
+            kept = replace(kept, password_file=path)
         else:
             passwords.forget(found.context, os.environ)
-            kept = Path(os.path.abspath(str(path)))
-        contexts.logins[found.context] = context_file.KeptLogin(user, str(kept))
+        contexts.logins[found.context] = kept
     row = {
         "context": found.context,
         "address": found.address,
-        "user": user,
-        "password_file": str(kept),
+        "user": kept.user or None,
+        "password_file": kept.password_file or None,
+        "token_file": kept.token_file or None,
     }
     if call.is_json:
         output.document(row)
+    elif kept.token_file:
+        output.say(f"context {found.context} logs in with the token in {kept.token_file}")
     else:
-        output.say(f"context {found.context} logs in as {user}; the password is in {kept}")
+        where = f"the password is in {kept.password_file}"
+        output.say(f"context {found.context} logs in as {kept.user}; {where}")

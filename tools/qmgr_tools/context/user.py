@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import typer
 
@@ -11,15 +11,17 @@ from qmgr_tools.context import password as passwords
 from qmgr_tools.context.file import KeptLogin
 
 if TYPE_CHECKING:
-    from qmgr_client.credentials import Credentials
+    from qmgr_client.credentials import Credentials, Login
 
 REMEDY = 'use --password-file, or store the password with "qmctl login"'
 ORDER = """\
-1. --user NAME and --password-file FILE, after the command or before it
+1. --user NAME and --password-file FILE, or --token-file FILE (a file with a
+   token), after the command or before it
 2. the login of the context that names the address, see "qmctl login --help"
 3. the user in the address: tls:NAME@HOST:PORT
 4. the environment variable QMGR_USER, with QMGR_PASSWORD or
-   QMGR_PASSWORD_FILE (a file with the password)
+   QMGR_PASSWORD_FILE (a file with the password); or QMGR_TOKEN_FILE or
+   QMGR_TOKEN (a token)
 5. none: the command does not log in"""
 
 
@@ -29,36 +31,49 @@ class LoginArguments(TypedDict, total=False):
     user: str
     password: str
     password_file: str
+    token: str
+    token_file: str
+
+
+class Given(NamedTuple):
+    """The options of a login. None means not given."""
+
+    user: str | None = None  # --user
+    password_file: str | None = None  # --password-file
+    token_file: str | None = None  # --token-file
 
 
 def find(
     doing: str,
-    user: str | None,
-    password_file: str | None,
+    given: Given,
     kept: KeptLogin | None,
     environment: Mapping[str, str],
     *,
     asks: bool = True,
-) -> "Credentials | None":
-    """Returns the user and the password, according to ORDER, or None.
+) -> "Login | None":
+    """Returns the user and the password, or the token, according to ORDER, or None.
 
     If the setting that names the user has no password, a later setting for the same user may have
     it. Otherwise, the user is asked for the password.
 
     Args:
         doing: The task, for failures.
-        user: The option --user.
-        password_file: The option --password-file.
+        given: The options of the login.
         kept: The login of the context that names the address, or the user in the address.
         environment: The environment of the process.
         asks: Whether the user may be asked for the password.
 
     Raises:
-        Failure: USAGE if a password has no user, or no password is known and there is no terminal.
+        Failure: USAGE if a password has no user, both a password and a token are given, or no
+            password is known and there is no terminal.
     """
     from qmgr_client import credentials  # takes 60 ms
 
     what = f"cannot {doing}"
+    token = _token(what, given, kept, environment)
+    if token is not None:
+        return token
+    user, password_file, _ = given
     named = environment.get(credentials.USER, "")
     name = user or (kept.user if kept is not None else "") or named
     if user == "" or (password_file is not None and not name):
@@ -68,10 +83,10 @@ def find(
     if kept is not None and kept.user == name and kept.password_file:
         return credentials.Credentials(name, password_file=kept.password_file)
     keys = credentials.PASSWORD, credentials.PASSWORD_FILE
-    given = {key: environment.get(key, "") for key in keys}
-    if any(given.values()) and named in ("", name):
+    found = {key: environment.get(key, "") for key in keys}
+    if any(found.values()) and named in ("", name):
         try:
-            return credentials.credentials(environment={credentials.USER: name, **given})
+            return credentials.credentials(environment={credentials.USER: name, **found})
         except ValueError as error:
             raise usage(what, str(error), "correct the environment, or use --user") from None
     if not name:
@@ -81,10 +96,33 @@ def find(
     return credentials.Credentials(name, passwords.ask(doing, name, REMEDY))
 
 
-def arguments(login: "Credentials | None") -> LoginArguments:
+def _token(
+    what: str, given: Given, kept: KeptLogin | None, environment: Mapping[str, str]
+) -> "Login | None":
+    """Returns the token of the first setting in ORDER, or None if that setting has no token."""
+    from qmgr_client import credentials
+
+    user, password_file, token_file = given
+    is_by_password = user is not None or password_file is not None
+    if token_file is not None and (is_by_password or not token_file):
+        raise usage(what, "--token-file needs a file, and excludes --user and --password-file")
+    if token_file is not None or is_by_password or kept is not None:
+        path = token_file or ("" if is_by_password or kept is None else kept.token_file)
+        return credentials.TokenCredentials("", path) if path else None
+    try:
+        return credentials.token_credentials(environment=environment)
+    except ValueError as error:
+        raise usage(what, str(error), "correct the environment, or use --token-file") from None
+
+
+def arguments(login: "Login | None") -> LoginArguments:
     """Returns the arguments of connect() for a login."""
+    from qmgr_client.credentials import TokenCredentials
+
     if login is None:
         return {}
+    if isinstance(login, TokenCredentials):
+        return {"token": login.token, "token_file": login.token_file}
     return {"user": login.user, "password": login.password, "password_file": login.password_file}
 
 

@@ -15,7 +15,7 @@ from qmgr_tools.context.user import arguments
 from qmgr_tools.top.model import Sample
 
 if TYPE_CHECKING:
-    from qmgr_client.credentials import Credentials
+    from qmgr_client.credentials import Login
 
 ANSWER_MAX_S = 10.0  # time after which a queue manager that does not answer counts as lost
 
@@ -31,7 +31,7 @@ class Feed:
         self,
         find: Callable[[], str],
         answer_max_s: float = ANSWER_MAX_S,
-        login: "Credentials | None" = None,
+        login: "Login | None" = None,
         tls: KeptTls | None = None,
     ) -> None:
         """Creates a feed. *find* returns the address for each attempt, and may raise a Failure."""

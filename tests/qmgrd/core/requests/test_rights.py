@@ -12,7 +12,7 @@ from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
-HEARTBEATS = {m.Ping, m.Pong}
+HEARTBEATS = {m.Ping, m.Pong, m.TokenRenew}  # answered by the connection itself
 ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these requests.
 REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
 
