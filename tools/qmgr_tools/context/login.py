@@ -30,8 +30,9 @@ def login(call: Call) -> None:
 
     The password is stored next to the contexts, in a file that only you can read. With
     --password-file FILE, only the path of FILE is stored. With --password-file -, the password is
-    read from standard input. With --token-file FILE, the path of a file with a token (JWT) is
-    stored instead of a user. To remove the login again, create the context again with --replace.
+    read from standard input. To remove the login again, create the context again with --replace.
+
+    Instead of a user, --token-file FILE stores the path of a file with a token (JWT).
 
     \b
     JSON: an object with
