@@ -11,7 +11,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from tests.fuzz.hostile_maker import NAMES, OPERATIONS, HostileMaker, forged
 from tests.process.hostile.__main__ import summary
-from tests.process.hostile.attackers import KINDS
+from tests.process.hostile.attackers import KINDS, SECURED
 from tests.process.hostile.campaign import Limits, Plan, Result, run
 from tests.process.hostile.watch import SAMPLES_MIN, Watch
 
@@ -67,6 +67,7 @@ def test_ratio_is_that_of_the_medians_of_windows() -> None:
         ("lost", 1, "lost"),
         ("doubled", 1, "doubled"),
         ("stolen", 1, "stolen"),
+        ("let_in", 1, "let_in"),
         ("unexpected_exits", 1, "unexpected_exits"),
         ("turns_failed", 1, "turns_failed"),
         ("unsound", 1, "verify"),
@@ -85,7 +86,7 @@ def test_each_law_can_be_broken(field: str, value: float, law: str) -> None:
 
 
 def test_every_kind_of_attacker_has_a_description() -> None:
-    assert all(attack.__doc__ for attack in KINDS.values())
+    assert all(attack.__doc__ for attack in (KINDS | SECURED).values())
 
 
 @pytest.mark.long
@@ -111,3 +112,23 @@ def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
     assert result.broken(limits) == [], summary(result, 1, 0)
     assert result.kills
     assert result.counts.keys() == KINDS.keys() - {"fill"}
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.slow
+def test_short_campaign_against_tls_and_users_finds_nothing(tmp_path: Path) -> None:
+    limits = Limits(p99_ratio=30, stall_ms=30_000)
+    plan = Plan(
+        acts=("secured",),
+        seconds=1,
+        rounds_min=2,
+        calm_s=1,
+        attack_s=5,
+        at_once=(len(SECURED),),
+        kills=0.5,
+        limits=limits,
+    )
+    result = run(tmp_path, 1, plan)
+    assert result.broken(limits) == [], summary(result, 1, 0)
+    assert result.counts.keys() == SECURED.keys()

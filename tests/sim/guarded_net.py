@@ -51,15 +51,25 @@ class PeerLaw(Law):
         self._of: dict[str, dict[str, set[str]]] = {}  # rights by queue manager and neighbour
         self._earlier: dict[str, dict[str, set[str]]] = {}  # before the last transaction
         self._arrived: dict[str, list[Entered]] = {}
-        self._seen: dict[str, set[bytes]] = {}  # UIDs that each queue manager has stored
+        self._seen: dict[str, set[bytes]] = {}  # UIDs that each store has or had
 
     def reload(self, node: "Node") -> None:
-        """Reads all rights again, because the store was replaced."""
+        """Reads all rights again, because the store was replaced.
+
+        A message that the replaced store had, but this one has not, is checked when it comes again.
+        """
         self._of[node.name] = {
             key[keys.REST].decode(): _grants(key, value)
             for key, value in node.store.rows.items()
             if key.startswith(keys.SPACE_USER)
         }
+        # Other queues count, too: a dead letter may have been on Q, and may return to it.
+        stored = {
+            bytes(entries.uid_trailer(entries.decode(value)))
+            for key, value in node.store.rows.items()
+            if key.startswith(keys.SPACE_MESSAGE)
+        }
+        self._seen[node.name] = {uid for uid in stored if _origin(uid) != node.name}
 
     def durable(self, node: "Node", changes: list[Change]) -> None:
         known = self._of.setdefault(node.name, {})
@@ -80,7 +90,7 @@ class PeerLaw(Law):
             if int.from_bytes(key[keys.QUEUE_ID], "big") != queue.id:
                 continue
             trailer = entries.uid_trailer(entries.decode(new))
-            origin = bytes(trailer[records.UID_ORIGIN]).decode()
+            origin = _origin(trailer)
             if origin != node.name and trailer not in seen:
                 seen.add(trailer)
                 yield Entered(self._net.way(origin, node.name)[-2], origin)
@@ -99,6 +109,10 @@ class PeerLaw(Law):
             self._net.watch.happened["guarded forwards" if origin != peer else "guarded puts"] += 1
             lacking = needed - may
             require(not lacking, "let_in_nothing", f"{peer} lacks {lacking} at {node.name}")
+
+
+def _origin(uid: bytes) -> str:
+    return bytes(uid[records.UID_ORIGIN]).decode()
 
 
 def _grants(key: bytes, value: bytes) -> set[str]:

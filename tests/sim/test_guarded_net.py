@@ -30,6 +30,18 @@ def test_messages_are_forwarded_with_rights() -> None:
     assert net.watch.happened["guarded forwards"] > 0
 
 
+def test_message_that_a_restored_store_lost_is_checked_again() -> None:
+    net = GuardedNet(FORWARDING, steps=STEPS)
+    before = {name: net.account.save(node) for name, node in net.nodes.items()}
+    net.run()
+    for name, node in net.nodes.items():
+        seen = net._law._seen[name]
+        assert seen
+        net.saved[name] = before[name]
+        net.put_back(node)
+        assert not seen & net._law._seen[name]
+
+
 def assert_caught(steps: int = STEPS) -> None:
     """Asserts that one of the first seeds breaks the law let_in_nothing."""
     found = []

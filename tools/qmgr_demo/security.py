@@ -56,6 +56,7 @@ class Security:
         self._directory = directory
         self._authority = Authority.create("CA of the demo", datetime.now(UTC))
         self._authority.save(directory)
+        self.ca = str(directory / CA_FILE)
 
     def protect(
         self, node: Node, *, listens: bool = True, logins: Mapping[str, str] | None = None
@@ -67,7 +68,7 @@ class Security:
             listens: Whether links of other queue managers can reach it, with TLS.
             logins: The user as which its link logs in, by the name of the other queue manager.
         """
-        tls: dict[str, Any] = {"ca": str(self._directory / CA_FILE)}
+        tls: dict[str, Any] = {"ca": self.ca}
         if listens:
             issued = self._authority.issue([HOST], datetime.now(UTC), DAYS)
             certificate, key = (self._directory / f"{node.name}.{end}" for end in ("crt", "key"))

@@ -14,7 +14,7 @@
     failOnDataLoss    true; false continues after lost data, with a warning
     waitMs            120000: the time to wait for an unavailable queue manager, after which the
                       query fails
-    user, passwordFile
+    user, passwordFile, tokenFile
                       the user to log in as, and a file with the password; default: the user in
                       url, or else the environment (QMGR_USER, ...) of the driver and executors
     caFile, certificateFile, keyFile, serverName, fingerprint
@@ -34,7 +34,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from qmgr_client.address import parse as parse_address
-from qmgr_client.credentials import Credentials
+from qmgr_client.credentials import Credentials, Login, TokenCredentials
 from qmgr_client.errors import AddressInvalid
 from qmgr_protocol.name import is_name
 from qmgr_protocol.tls import TlsOptions
@@ -42,7 +42,7 @@ from qmgr_tables import option_parser as batch
 from qmgr_tables.options import NAMES, OptionInvalid, Options
 from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 
-LOGIN = ("user", "passwordFile")
+LOGIN = ("user", "passwordFile", "tokenFile")
 # Options of TLS, with the names that TlsOptions gives them.
 TLS = {
     "caFile": "ca_file",
@@ -159,7 +159,7 @@ def check_secret(key: str) -> None:
     if key.lower() in SECRETS:
         raise OptionInvalid(
             f"option {key.lower()}: the plans and the logs of Spark show options; write the "
-            "password to a file and use passwordFile, or use the environment"
+            "secret to a file and use passwordFile or tokenFile, or use the environment"
         )
 
 
@@ -175,9 +175,13 @@ def _access(own: Mapping[str, str], urls: tuple[str, ...]) -> Access:
     if not urls:
         raise OptionInvalid(f"option {first}: snapshots need no login; omit it, or use url")
     addresses = [parse_address(url) for url in urls]
-    user, password_file = (values.get(name, "") for name in LOGIN)
-    login = None
-    if password_file:
+    user, password_file, token_file = (values.get(name, "") for name in LOGIN)
+    login: Login | None = None
+    if token_file:
+        if user or password_file or any(address.user for address in addresses):
+            raise OptionInvalid("option tokenFile: a token names its user; omit the other user")
+        login = TokenCredentials(token_file=token_file)
+    elif password_file:
         named = {user} if user else {address.user for address in addresses}
         if len(named) > 1 or "" in named:
             raise OptionInvalid("option passwordFile needs exactly one user; add the option user")

@@ -10,7 +10,8 @@
                      sometimes killed -9, then verified and started again
 
 A campaign consists of acts. Each act has its own store: ``few`` definitions, ``many`` (9,900
-queues, 3,000 topics, 1,000 templates), or ``full`` (a small map that attackers fill). An act
+queues, 3,000 topics, 1,000 templates), ``full`` (a small map that attackers fill), or ``secured``
+(TLS and users). An act
 alternates calm windows, which set the normal latency, with attacks. At the end of an act the load
 stops, everything drains, and the daemon stops, is verified and starts again.
 
@@ -20,6 +21,7 @@ The invariants:
                       that is delivered again is flagged as redelivered
     stolen            no lease of another client ends by a guessed handle
     unexpected_exits  the daemon ends only when the campaign kills it, and always starts again
+    let_in            no login with a guessed password succeeds
     turns_failed      the daemon never undoes a turn because of a bug
     rss_max_mib       the daemon's own memory (RssAnon) stays below a limit; the memory for the
                       definitions of a store is reported separately
@@ -35,8 +37,8 @@ with nice 19, and share one budget of frames and bytes (``enemy.Pace``). A burst
 of one connection, but the average rate is small. Such attacks do not slow down a daemon that
 charges requests their true cost. They slow down a daemon that spends seconds on a few kilobytes.
 
-The daemon has no access rights yet, so attacks that would trivially succeed are excluded. Attackers
-do not get, purge, move or delete on the good clients' queues. Attackers do not set templates,
-topics or limits that match the names of these queues. They do not close the good clients'
-connections, and do not write snapshots where the daemon may write.
+Only the daemon of ``secured`` has users. Attacks that would trivially succeed without users are
+excluded. Attackers do not get, purge, move or delete on the good clients' queues. Attackers do not
+set templates, topics or limits that match the names of these queues. They do not close the good
+clients' connections, and do not write snapshots where the daemon may write.
 """

@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-from tests.process.hostile.attackers import KINDS
 from tests.process.hostile.campaign import DEFINED, Limits, Plan, Result, run
 from tests.process.hostile.planted import FAULTS
 
@@ -18,18 +17,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.process.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--only", default="", help=f"of: {','.join(KINDS)}")
-    parser.add_argument("--acts", default="few,many,full", help="sizes of the stores")
+    parser.add_argument("--only", default="", help=f"of: {','.join(Plan.kinds)}")
+    parser.add_argument("--acts", default=",".join(DEFINED), help="kinds of stores")
     parser.add_argument("--dir", type=Path, default=Path("build/hostile"))
     parser.add_argument("--stall-ms", type=float, default=Limits.stall_ms)
     parser.add_argument("--p99-ratio", type=float, default=Limits.p99_ratio)
     parser.add_argument("--plant", choices=FAULTS, help="the defence to remove from the daemon")
     options = parser.parse_args()
-    kinds = tuple(options.only.split(",")) if options.only else tuple(KINDS)
+    kinds = tuple(options.only.split(",")) if options.only else tuple(Plan.kinds)
     acts = options.acts.split(",")
-    if options.minutes <= 0 or not set(kinds) <= set(KINDS) or not set(acts) <= set(DEFINED):
+    if options.minutes <= 0 or not set(kinds) <= set(Plan.kinds) or not set(acts) <= set(DEFINED):
         parser.error(
-            f"minutes must be above 0, kinds in {', '.join(KINDS)}, acts in few, many, full"
+            f"minutes must be above 0, kinds in {', '.join(Plan.kinds)}, "
+            f"acts in {', '.join(DEFINED)}"
         )
     seed = random.randrange(2**32) if options.seed is None else options.seed
     seconds = options.minutes * 60
@@ -61,8 +61,9 @@ def summary(result: Result, seed: int, minutes: float) -> str:
     return (
         f"hostile: seed={seed} minutes={minutes:.1f} {kinds} operations={result.operations} "
         f"kills={result.kills} lost={result.lost} doubled={result.doubled} stolen={result.stolen} "
-        f"foreign={result.foreign} unexpected_exits={result.unexpected_exits} "
-        f"turns_failed={result.turns_failed} rss_max_mib={result.rss_max_mib} "
+        f"foreign={result.foreign} let_in={result.let_in} "
+        f"unexpected_exits={result.unexpected_exits} turns_failed={result.turns_failed} "
+        f"rss_max_mib={result.rss_max_mib} "
         f"definitions_mib={result.definitions_mib} "
         f"p99_ratio={result.p99_ratio:.2f} p99_ms={result.p99_ms:.0f} "
         f"longest_stall_ms={result.longest_stall_ms:.0f} "

@@ -18,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from qmgr_client.errors import ConnectFailed
 from qmgr_protocol.errors import RequestError
 from tests.process.hostile import (
     deputies,
@@ -28,6 +29,7 @@ from tests.process.hostile import (
     liars,
     readers,
     sockets,
+    strangers,
 )
 from tests.process.hostile.enemy import Pace, Raid
 
@@ -58,12 +60,29 @@ KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
     "rows": hoarders.rows,
     "fill": hoarders.fill,
 }
+# Kinds of the act "secured". All other kinds need a daemon without users.
+SECURED: dict[str, Callable[[Raid], Awaitable[None]]] = {
+    "half_handshake": strangers.half_handshake,
+    "garbage": strangers.garbage,
+    "no_data": strangers.no_data,
+    "rekey": strangers.rekey,
+    "renegotiate": strangers.renegotiate,
+    "guess_passwords": strangers.guess_passwords,
+    "use_up": strangers.use_up,
+}
 
 
 async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]:
     """Runs the attacks of an order at the same time; returns the results of each."""
     raids = {
-        kind: Raid(order["tcp"], order["unix"], f"{order['seed']}/{kind}", pace)
+        kind: Raid(
+            order["tcp"],
+            order["unix"],
+            f"{order['seed']}/{kind}",
+            pace,
+            order.get("ca", ""),
+            order.get("passwords", ""),
+        )
         for kind in order["kinds"]
     }
     until_s = time.monotonic() + order["seconds"]
@@ -78,8 +97,8 @@ async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
     while (left_s := until_s - time.monotonic()) > 0:
         try:
             async with asyncio.timeout(left_s):
-                await KINDS[kind](raid)
-        except (OSError, EOFError, TimeoutError, RequestError):
+                await (KINDS | SECURED)[kind](raid)
+        except (OSError, EOFError, TimeoutError, RequestError, ConnectFailed):
             raid.counts["cut off"] += time.monotonic() < until_s
         raid.close()
         await asyncio.sleep(PAUSE_S)

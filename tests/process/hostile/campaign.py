@@ -13,10 +13,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from qmgr_client.aio import connect
+from qmgr_client.aio import QueueManager, connect
 from qmgr_demo.cluster import Node
-from tests.process.hostile.attackers import KINDS
+from qmgr_demo.security import Security, User
+from qmgr_protocol.tls import TlsOptions
+from tests.process.hostile.attackers import KINDS, SECURED
 from tests.process.hostile.good import QUEUES, SUBSCRIBERS, Good
+from tests.process.hostile.strangers import GREEDY, GREEDY_LIMITS
 from tests.process.hostile.watch import Watch, Windows, p99
 
 NAME = "HOSTILE"
@@ -25,13 +28,16 @@ LOOK_S = 0.1
 SETTLE_S = 3.0  # time that clients have to reconnect after a restart
 RSS_GUARD_MIB = 1_500  # To protect the machine, the campaign kills a daemon that uses more memory.
 EXITS_MAX = 5  # number of unexpected exits after which an act is abandoned
-DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
+SECURE = "secured"  # the act of a daemon with TLS and users
+DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0], SECURE: [0, 0, 0]}
 SETTINGS = {
     "few": {},
     "many": {},
+    SECURE: {},
     "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB", "QMGRD_STORE__HIGH_WATER_PERCENT": "90"},
 }
 FULL_ONLY, FULL_LIKELY = ("fill",), ("fill", "rows", "producers")
+GOOD = "good"  # the user of the good clients of the act SECURE
 SHOWN = ("puts", "acked", "depth", "leased", "delayed", "purged", "expired", "dead", "lost")
 QMCTL = str(Path(sys.executable).with_name("qmctl"))
 
@@ -50,12 +56,12 @@ class Limits:
 class Plan:
     """The plan of a campaign."""
 
-    acts: Sequence[str] = ("few", "many", "full")
+    acts: Sequence[str] = tuple(DEFINED)
     seconds: float = 600.0  # duration of an act
     rounds_min: int = 1  # minimum number of calm windows and attacks, regardless of their duration
     calm_s: float = 3.0
     attack_s: float = 6.0
-    kinds: Sequence[str] = tuple(KINDS)
+    kinds: Sequence[str] = (*KINDS, *SECURED)
     at_once: Sequence[int] = (1, 2, 3)  # number of kinds that attack at the same time
     kills: float = 0.25  # fraction of attacks during which the daemon is killed
     limits: Limits = field(default_factory=Limits)
@@ -71,6 +77,7 @@ class Result:
     doubled: int = 0
     stolen: int = 0
     foreign: int = 0
+    let_in: int = 0  # logins with guessed passwords
     kills: int = 0
     unexpected_exits: int = 0
     turns_failed: int = 0
@@ -92,6 +99,7 @@ class Result:
             "lost": self.lost,
             "doubled": self.doubled,
             "stolen": self.stolen,
+            "let_in": self.let_in,
             "unexpected_exits": self.unexpected_exits,
             "turns_failed": self.turns_failed,
             "verify": self.unsound,
@@ -110,6 +118,9 @@ class Act:
         self.kind, self._plan, self._rng, self._result = kind, plan, rng, result
         settings = {"QMGRD_LOG__LEVEL": "warning", **SETTINGS[kind]}
         self.node = Node(NAME, directory, settings, plan.program)
+        self._security = Security(directory / "secrets") if kind == SECURE else None
+        if self._security is not None:
+            self._security.protect(self.node)
         self.watch = Watch(result.windows.setdefault(kind, {"calm": [], "attack": []}))
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # True if the daemon is down because of the campaign
@@ -122,7 +133,7 @@ class Act:
         """Alternates calm windows and attacks, then drains, verifies and restarts."""
         self.node.start()
         attackers = await _start_attackers()
-        good = Good(self.node.address, self._rng.getrandbits(32), self.watch)
+        good = Good(self._connect_good, self._rng.getrandbits(32), self.watch)
         try:
             async with asyncio.TaskGroup() as tasks:
                 keeping = [
@@ -131,7 +142,10 @@ class Act:
                 ]
                 await self._be_up()
                 self._is_ours = False
-                await self._define(attackers)
+                if self._security is not None:
+                    await self._create_users(self._security)
+                else:
+                    await self._define(attackers)
                 work = tasks.create_task(good.run())
                 await asyncio.sleep(1)
                 await self._rounds(attackers)
@@ -153,6 +167,36 @@ class Act:
         self.node.start()
         await self._be_up()
         self._result.unexpected_exits += await asyncio.to_thread(self.node.stop) != 0
+
+    async def _create_users(self, security: Security) -> None:
+        good = User(GOOD, ["operator", "producer", "consumer"])
+        rights = ["create", "delete", "put", "get"]
+        greedy = User(
+            GREEDY,
+            grants=[
+                (rights, "queue", "H.GREEDY.*"),
+                (["subscribe"], "topic", "h/#"),
+                (["create", "delete"], "subscription", "H.GREEDY.*"),
+            ],
+        )
+        await security.create_users(self.node, [good, greedy])
+        async with self.node.connect("operator") as manager:
+            await manager.admin.user_alter(GREEDY, limits=GREEDY_LIMITS)
+
+    def _connect_good(self, name: str, producer_id: bytes) -> QueueManager:
+        """Returns a good client, which uses TLS and logs in if the daemon has users."""
+        name = f"good-{name}"
+        if self._security is None:
+            return connect(self.node.address, name=name, wait_ms=None, producer_id=producer_id)
+        return connect(
+            self.node.dialled(self.node.tcp),
+            name=name,
+            wait_ms=None,
+            producer_id=producer_id,
+            user=GOOD,
+            password_file=self.node.password_file(GOOD),
+            tls=TlsOptions(ca_file=self._security.ca),
+        )
 
     async def _define(self, attackers: asyncio.subprocess.Process) -> None:
         """Fills the store with definitions, and measures the memory that they use."""
@@ -193,9 +237,11 @@ class Act:
         """Returns the next kinds. A kind is repeated only after all kinds have attacked."""
         count = self._rng.choice(self._plan.at_once)
         while len(self._deck) < count:
-            kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
+            known = SECURED if self.kind == SECURE else KINDS
+            possible = [kind for kind in self._plan.kinds if kind in known]
+            kinds = [kind for kind in possible if kind not in FULL_ONLY]
             self._rng.shuffle(kinds)
-            self._deck = [*kinds, *self._deck] if kinds else list(self._plan.kinds) * count
+            self._deck = [*kinds, *self._deck] if kinds else possible * count
         chosen = [self._deck.pop() for _ in range(count)]
         if self.kind == "full":
             likely = [kind for kind in FULL_LIKELY if kind in self._plan.kinds]
@@ -205,16 +251,24 @@ class Act:
     async def _order(self, attackers: asyncio.subprocess.Process, **order: Any) -> None:
         """Sends an order to the attackers, and waits for its completion."""
         order |= {"tcp": self.node.tcp, "unix": self.node.address}
+        if self._security is not None and self.node.protection is not None:
+            passwords = str(self.node.protection.passwords)
+            order |= {"ca": self._security.ca, "passwords": passwords}
         assert attackers.stdin is not None
         assert attackers.stdout is not None
         attackers.stdin.write(json.dumps(order).encode() + b"\n")
         self._result.counts.update(order.get("kinds", ()))
         answer = json.loads(await attackers.stdout.readline())
         for kind, counts in answer["counts"].items():
-            floods = [f"{count} {what}" for what, count in counts.items() if "flood of" in what]
+            floods = [
+                f"{count} {what}"
+                for what, count in counts.items()
+                if self.kind == SECURE or "flood of" in what
+            ]
             if floods:
                 print(f"{self.kind}: {kind}: {', '.join(floods)}", flush=True)
             self._result.stolen += counts.get("stolen", 0)
+            self._result.let_in += counts.get("let in", 0)
 
     async def _make_room(self) -> None:
         """Deletes the attackers' data from a full store, as an operator would."""

@@ -44,8 +44,16 @@ class Pace:
 class Raid:
     """An attack: its connections, its random choices, and its results."""
 
-    def __init__(self, tcp: str, unix: str, seed: str, pace: Pace) -> None:
-        self.tcp, self.unix = tcp, unix
+    def __init__(
+        self, tcp: str, unix: str, seed: str, pace: Pace, ca: str = "", passwords: str = ""
+    ) -> None:
+        """Prepares an attack.
+
+        Args:
+            ca: The file of the CA, if *tcp* uses TLS.
+            passwords: The directory with a password file for each user.
+        """
+        self.tcp, self.unix, self.ca, self.passwords = tcp, unix, ca, passwords
         self.rng = Random(seed)
         self.maker = HostileMaker(self.rng)
         self.pace = pace
@@ -112,6 +120,11 @@ class Enemy:
         self._writer.write(data)
         async with asyncio.timeout(ANSWER_S):
             await self._writer.drain()
+
+    async def read(self) -> bytes:
+        """Returns the next bytes, or b"" if the daemon closed the connection."""
+        async with asyncio.timeout(ANSWER_S):
+            return await self._reader.read(LOCAL_BUFFER_BYTES)
 
     async def ask(self, kind: Any, *fields: Any) -> Any:
         """Returns the value of the Ok that answers a request.

@@ -15,9 +15,10 @@ import asyncio
 import hashlib
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 
-from qmgr_client.aio import PutResult, QueueManager, connect
+from qmgr_client.aio import PutResult, QueueManager
 from qmgr_client.message import Message
 from qmgr_demo.ledger import Ledger
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -38,11 +39,14 @@ _BODY = re.compile(rb"good (\d+)\.*")
 class Good:
     """All good clients. Invariant: a ledger has the acknowledged and the received messages."""
 
-    def __init__(self, address: str, seed: int, watch: Watch) -> None:
+    def __init__(
+        self, connect: Callable[[str, bytes], QueueManager], seed: int, watch: Watch
+    ) -> None:
+        """Prepares clients. *connect* makes one, of a name and a producer id."""
         self.ledgers = {name: Ledger() for name in ("work", "replies", *SUBSCRIBERS)}
         self.stopping = asyncio.Event()
         self.robbed = self.foreign = self.refused = 0
-        self._address, self._seed, self._watch = address, seed, watch
+        self._dial, self._seed, self._watch = connect, seed, watch
         self._next = 0
 
     @property
@@ -98,7 +102,7 @@ class Good:
 
     def _connect(self, name: str) -> QueueManager:
         producer_id = hashlib.sha256(f"{name} {self._seed}".encode()).digest()[:16]
-        return connect(self._address, name=f"good-{name}", wait_ms=None, producer_id=producer_id)
+        return self._dial(name, producer_id)
 
     def _number(self) -> int:
         self._next += 1

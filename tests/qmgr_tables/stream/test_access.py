@@ -137,6 +137,8 @@ def test_options_become_an_access() -> None:
         "password": "",
         "password_file": "/p",
     }
+    token = parse({**URL, "tokenFile": "/t"}).access
+    assert token.arguments("nyc:1") == {"token": "", "token_file": "/t"}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,8 @@ def test_options_become_an_access() -> None:
         ({"passwordFile": "/p"}, "option passwordFile needs exactly one user"),
         ({"url": "a@nyc:1, b@ewr:1", "passwordFile": "/p"}, "needs exactly one user"),
         ({"url": "nyc:1", "caFile": "/ca"}, "option caFile: no address of url uses TLS; write tls"),
+        ({"user": "lake", "tokenFile": "/t"}, "option tokenFile: a token names its user"),
+        ({"url": "tls:lake@nyc:1", "tokenFile": "/t"}, "option tokenFile: a token names its user"),
         ({"keyFile": "/k"}, "option of TLS: the key /k has no certificate"),
         ({"fingerprint": "x"}, "option of TLS: "),
         ({"url": "", "path": "/x", "table": "history", "user": "lake"}, "snapshots need no login"),
