@@ -29,10 +29,11 @@ options.py of qmgr_tables. The table messages also accepts states, includePayloa
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from qmgr_client.address import Address
 from qmgr_client.address import parse as parse_address
 from qmgr_client.credentials import Credentials, Login, TokenCredentials
 from qmgr_client.errors import AddressInvalid
@@ -163,6 +164,26 @@ def check_secret(key: str) -> None:
         )
 
 
+def _login(values: Mapping[str, str], addresses: Sequence[Address]) -> Login | None:
+    """Returns the login that the options *values* name, or None."""
+    user, password_file, token_file = (values.get(name, "") for name in LOGIN)
+    if token_file:
+        if user or password_file or any(address.user for address in addresses):
+            raise OptionInvalid("option tokenFile: a token names its user; omit the other user")
+        return TokenCredentials(token_file=token_file)
+    if password_file:
+        named = {user} if user else {address.user for address in addresses}
+        if len(named) > 1 or "" in named:
+            raise OptionInvalid("option passwordFile needs exactly one user; add the option user")
+        return Credentials(named.pop(), password_file=password_file)
+    if user:
+        raise OptionInvalid(
+            f"option user: {user[:80]!r} has no password; add passwordFile, or write the user in "
+            "the url and the password in the environment"
+        )
+    return None
+
+
 def _access(own: Mapping[str, str], urls: tuple[str, ...]) -> Access:
     """Returns how to log in at *urls*, and how to check their certificates.
 
@@ -175,22 +196,7 @@ def _access(own: Mapping[str, str], urls: tuple[str, ...]) -> Access:
     if not urls:
         raise OptionInvalid(f"option {first}: snapshots need no login; omit it, or use url")
     addresses = [parse_address(url) for url in urls]
-    user, password_file, token_file = (values.get(name, "") for name in LOGIN)
-    login: Login | None = None
-    if token_file:
-        if user or password_file or any(address.user for address in addresses):
-            raise OptionInvalid("option tokenFile: a token names its user; omit the other user")
-        login = TokenCredentials(token_file=token_file)
-    elif password_file:
-        named = {user} if user else {address.user for address in addresses}
-        if len(named) > 1 or "" in named:
-            raise OptionInvalid("option passwordFile needs exactly one user; add the option user")
-        login = Credentials(named.pop(), password_file=password_file)
-    elif user:
-        raise OptionInvalid(
-            f"option user: {user[:80]!r} has no password; add passwordFile, or write the user in "
-            "the url and the password in the environment"
-        )
+    login = _login(values, addresses)
     options = {TLS[name]: value for name, value in values.items() if name in TLS}
     if not options:
         return Access(login)

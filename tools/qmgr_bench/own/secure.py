@@ -41,6 +41,7 @@ SALT_BYTES = 16
 BACKLOG = 200_000  # messages of W3
 MANY_USERS, GRANTS_EACH = 10_000, 10
 START_MAX_MS = 1_000
+RESOLUTION = 0.01  # in place of a processor time of 0, which a very short run has
 BATCH = 200  # requests in flight while users are created
 GRANTS = (
     (["put", "get", "browse", "create", "delete", "show", "purge"], "queue", QUEUE),
@@ -196,7 +197,7 @@ def _secured(
     row: str, kind: str, runs: list[dict[str, Any]], references: list[dict[str, Any]]
 ) -> Secured:
     (rates, cpus), (open_rates, open_cpus) = (
-        [[run[key] for run in of] for key in ("messages_per_second", "daemon_cpu_us")]
+        [[run[key] or RESOLUTION for run in of] for key in ("messages_per_second", "daemon_cpu_us")]
         for of in (runs, references)
     )
     ratios = median_ratio(rates, open_rates), median_ratio(cpus, open_cpus)
