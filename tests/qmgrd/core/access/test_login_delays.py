@@ -8,6 +8,8 @@ from qmgrd.core.access.login_delays import (
     DELAY_MIN_MS,
     FORGET_MS,
     FREE_FAILURES,
+    TRACKED_MAX,
+    USERS_MAX,
     LoginDelays,
     source_of,
 )
@@ -75,6 +77,35 @@ def test_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(delays._failures) == 10
     delays.failed("10.0.0.2", "user9", 0)
     assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+
+
+def test_invented_users_do_not_replace_the_failures_of_a_user() -> None:
+    delays = failed(FREE_FAILURES)
+    for number in range(TRACKED_MAX):
+        delays.failed("10.0.0.1", f"user{number}", 1)
+    assert delays.wait_ms("10.0.0.1", "app", 1) == DELAY_MIN_MS - 1
+    assert len(delays._failures) == USERS_MAX + 1
+
+
+def test_further_users_at_a_source_are_delayed_together() -> None:
+    delays = LoginDelays()
+    for number in range(USERS_MAX + FREE_FAILURES):
+        assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+        delays.failed("10.0.0.1", f"user{number}", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
+    assert delays.wait_ms("10.0.0.1", "user0", 0) == 0
+    assert delays.wait_ms("10.0.0.2", "app", 0) == 0
+    delays.succeeded("10.0.0.1", "app")
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
+
+
+def test_source_has_counts_for_new_users_after_old_ones_are_forgotten() -> None:
+    delays = LoginDelays()
+    for number in range(USERS_MAX + FREE_FAILURES):
+        delays.failed("10.0.0.1", f"user{number}", 0)
+    delays.failed("10.0.0.1", "app", FORGET_MS)
+    assert list(delays._failures) == [("10.0.0.1", "app")]
+    assert delays._counts == {"10.0.0.1": 1}
 
 
 @pytest.mark.parametrize(
