@@ -3,7 +3,9 @@
 Failures count for one user at one source. After some failures, a delay begins. It doubles with each
 further failure, up to one minute. During a delay, no login of this user from this source is
 checked, not even with the right password: otherwise the delay would slow no guesses down. After the
-delay, the right password is accepted as usual, and forgets the failures.
+delay, the right password is accepted as usual. It forgets the failures of clients with a session,
+but not those of an address: a stranger there would have more guesses after each login of the user,
+and would learn from them that the user exists.
 
 The source is the address of the client. Clients that prove a session with their hello are a source
 of their own at each address. Only a client that once logged in as the user can prove a session. So
@@ -11,18 +13,16 @@ these logins are never delayed by a stranger who guesses the password of the sam
 
 * logins from other addresses
 * logins of clients that reconnect, also from the address of the stranger (a NAT, or loopback)
-* logins of other users
 
-A stranger can delay only a *new* client of the same user at the same address. Nothing in its login
-distinguishes this client from the stranger before its password is checked.
+A stranger can delay only a *new* client at the same address. Nothing in its login distinguishes
+this client from the stranger before its password is checked.
 
 Unknown users count as well, so delays do not show which users exist. Each source has a limited
 number of counts, because a stranger can invent users. The failures of further users at this source
-have one count together. Otherwise, invented users could replace the count of a real one. So a
-stranger can also delay all new clients at its address. An attacker with many addresses can still
-replace the oldest counts, because their number is limited as well. Addresses of one /64
-network of IPv6 are one source, because one host may use all of them. For the same reason, all
-loopback addresses are one source.
+have one count together. Otherwise, invented users could replace the count of a real one. An
+attacker with many addresses can still replace the oldest counts, because their number is limited as
+well. Addresses of one /64 network of IPv6 are one source, because one host may use all of them. For
+the same reason, all loopback addresses are one source.
 """
 
 from collections import Counter, OrderedDict
@@ -35,7 +35,7 @@ FORGET_MS = 15 * 60_000
 TRACKED_MAX = 10_000
 USERS_MAX = 100  # users at one source with a count of their own
 _FURTHER = ""  # the key of the further users at a source
-_LOOPBACK = "loopback"
+_SESSIONS, _LOOPBACK = "sessions at ", "loopback"
 _NETWORK_BITS = 64  # bits of an IPv6 address that its host cannot choose
 
 
@@ -79,8 +79,9 @@ class LoginDelays:
         self._counts[source] += 1
 
     def succeeded(self, source: str, user: str) -> None:
-        """Forgets the failures of *user* at *source*, unless it shares them with other users."""
-        self._forget((source, user))
+        """Forgets the failures of *user* at *source*, if its clients have a session there."""
+        if source.startswith(_SESSIONS):
+            self._forget((source, user))
 
     def _key(self, source: str, user: str) -> tuple[str, str]:
         """Returns the key of the count of *user*, which may be the one of further users."""
@@ -109,7 +110,7 @@ def source_of(address: str, session_id: bytes) -> str:
         session_id: The session of the user that the client proves, or b"".
     """
     host = _host_of(address)
-    return f"sessions at {host}" if session_id else host
+    return f"{_SESSIONS}{host}" if session_id else host
 
 
 def _host_of(address: str) -> str:

@@ -45,15 +45,26 @@ def test_other_addresses_and_other_users_are_not_delayed() -> None:
     assert delays.wait_ms("10.0.0.1", "other", 0) == 0
 
 
-def test_success_forgets_the_failures_of_its_user_and_address() -> None:
-    delays = failed(50)
-    delays.succeeded("10.0.0.2", "app")
-    delays.succeeded("10.0.0.1", "other")
-    assert delays.wait_ms("10.0.0.1", "app", 0) > 0
+def test_success_forgets_the_failures_of_clients_with_a_session() -> None:
+    here, there = (source_of(address, b"s" * 16) for address in ("10.0.0.1", "10.0.0.2"))
+    delays = LoginDelays()
+    for _ in range(FREE_FAILURES):
+        delays.failed(here, "app", 0)
+    delays.succeeded(there, "app")
+    delays.succeeded(here, "other")
+    assert delays.wait_ms(here, "app", 0) > 0
+    delays.succeeded(here, "app")
+    assert delays.wait_ms(here, "app", 0) == 0
+    delays.failed(here, "app", 0)
+    assert delays.wait_ms(here, "app", 0) == 0
+
+
+def test_success_forgets_no_failures_of_strangers_at_the_same_address() -> None:
+    """Otherwise, a stranger has more guesses after each login, and learns that the user exists."""
+    delays = failed(FREE_FAILURES - 1)
     delays.succeeded("10.0.0.1", "app")
-    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
     delays.failed("10.0.0.1", "app", 0)
-    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
 
 
 def test_old_failures_are_forgotten() -> None:
