@@ -27,7 +27,6 @@ from qmgrd.net.dialler import TLS, dial
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
-from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.logins import login_at, logins_of
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.tls_files import TlsFiles
@@ -273,7 +272,7 @@ class Daemon:
             if session is not None:
                 session.say_goodbye(goaway)
         for note in outcome.notes:
-            self._admission.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
+            self._admission.log.write_note(note)
         for effect in outcome.effects:
             if isinstance(effect, Dial) and self._tasks is not None:
                 task = self._tasks.create_task(self._dial(effect))

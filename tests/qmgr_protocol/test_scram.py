@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import scram
+from qmgr_protocol.name import NAME_MAX
 from qmgr_protocol.scram import ClientLogin, ScramFailed, ServerLogin, make_verifier
 from qmgr_protocol.verifier import ITERATIONS_MAX, ITERATIONS_MIN, Verifier, of_nobody
 
@@ -152,6 +153,18 @@ def test_bound_channel_without_tls_and_another_identity_are_refused() -> None:
     for head in (b"p=tls-unique,,", b"p=tls-server-end-point,,", b"n,a=admin,", b"n,a=user,"):
         with pytest.raises(ScramFailed):
             server().challenge(FIRST.replace(b"n,,", head, 1))
+
+
+@pytest.mark.parametrize("name", ["\ufdfa" * 300, "a" * (NAME_MAX + 1), "b\u00fcro", "a=2Cb", ""])
+def test_name_that_no_user_has_is_refused_before_it_is_normalized(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The normal form of the first name has 5,400 characters and takes 100 ms."""
+    normalized: list[str] = []
+    monkeypatch.setattr("scramp.core.saslprep", normalized.append)
+    with pytest.raises(ScramFailed, match="no user has this name"):
+        server().challenge(FIRST.replace(b"n=user", f"n={name}".encode()))
+    assert not normalized
 
 
 def bent(valid: bytes) -> st.SearchStrategy[bytes]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import structlog
 
+from qmgrd.core.context.context import Note
+
 PERIOD_MS = 60_000
 LINES_MAX = 10  # number of lines about one subject per period
 SUBJECTS_MAX = 100  # above this limit, further subjects of an event share a counter
@@ -53,6 +55,13 @@ class LogLimit:
             getattr(log, level)(event, **subject, **facts)
         else:
             known.left_out += 1
+
+    def write_note(self, note: Note) -> None:
+        """Logs *note*, or only counts it if it is limited and was logged too often."""
+        if note.is_limited:
+            self.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
+        else:
+            getattr(log, note.level)(note.event, **note.facts)
 
     def sum_up(self, now_ms: int) -> None:
         """Logs, once per period, the number of suppressed lines of each subject."""

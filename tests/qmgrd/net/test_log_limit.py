@@ -2,8 +2,9 @@
 
 from structlog.testing import capture_logs
 
+from qmgrd.core.context.context import Note
 from qmgrd.net import log_limit
-from qmgrd.net.log_limit import LINES_MAX, PERIOD_MS, LogLimit
+from qmgrd.net.log_limit import LINES_MAX, NOTES_MAX, PERIOD_MS, LogLimit
 
 SUBJECT = {"from": "10.6.6.6", "code": 101}
 
@@ -51,6 +52,18 @@ def test_other_subjects_are_not_left_out() -> None:
         limit.write("warning", "closed", SUBJECT | {"from": "10.0.0.1"})
         limit.write("warning", "link lost", SUBJECT)
     assert len(logs) == LINES_MAX + 2
+
+
+def test_limited_notes_do_not_leave_out_others() -> None:
+    limit = LogLimit(0)
+    with capture_logs() as logs:
+        for _ in range(NOTES_MAX + 1):
+            limit.write_note(Note("info", "audit", {"action": "Login"}))
+        for _ in range(NOTES_MAX + 1):
+            limit.write_note(Note("info", "audit", {"action": "UserCreate"}, is_limited=False))
+    written = [x["action"] for x in logs]
+    assert written == ["Login"] * NOTES_MAX + ["UserCreate"] * (NOTES_MAX + 1)
+    assert {x["log_level"] for x in logs} == {"info"}
 
 
 def test_strangers_with_many_addresses_share_a_count() -> None:

@@ -9,7 +9,8 @@
 2. Anybody can cause logins and refusals. The first one has a record in its turn. Equal ones are
    counted, and have one record together a minute later. A crash loses these counts.
 3. The number of different ones in a minute is limited for each user at each address, and for all
-   together. Above a limit, they are counted without the details that differ.
+   together. Above a limit, they are counted without the details that differ. Refused logins have
+   limits of their own, because anybody can cause them: for each address, and for all together.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from qmgrd.core.layout.kv import Now
 PERIOD_MS = 60_000
 SUBJECTS_MAX = 500  # different subjects in a period
 SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one address
+# Different subjects in a period without a login. They are not part of SUBJECTS_MAX.
+STRANGERS_MAX, STRANGERS_EACH_MAX = 100, 20  # in total, and at one address
 TEXT_MAX = 100  # characters of a text in a record
 OK = "OK"
 WOULD_REFUSE = "WOULD_REFUSE"  # result of a request that auth.mode = "enforce" would refuse
@@ -43,6 +46,7 @@ class AuditRecord:
     since_us: int = 0  # the time of the first of several, or 0
     detail: dict[str, Any] = field(default_factory=dict)
     is_routine: bool = False  # whether the record makes room before records of changes do
+    is_stranger: bool = False  # whether the user is only claimed, because the login was refused
 
 
 def shortened(text: str) -> str:
@@ -65,7 +69,9 @@ class _Repeated:
 class AuditTrail:
     """The records of the open turn, and the subjects of the current period.
 
-    Invariant: there are at most SUBJECTS_MAX subjects, and two more for each action and result.
+    Invariant: there are at most SUBJECTS_MAX + STRANGERS_MAX subjects, and two more for each action
+        and result. ``_of_source`` has the number of subjects for each user and address, and for
+        each address of strangers. ``_of_strangers`` is the number of subjects of all strangers.
     """
 
     def __init__(self) -> None:
@@ -74,7 +80,8 @@ class AuditTrail:
         self.dropped = 0  # the records that were removed for newer ones, or never stored
         self.due_ms: int | None = None  # the end of the period, or None if it has no subject
         self._subjects: dict[tuple[str, ...], _Repeated] = {}
-        self._of_source: dict[tuple[str, str], int] = {}
+        self._of_source: dict[tuple[bool, str, str], int] = {}
+        self._of_strangers = 0
 
     def record(self, record: AuditRecord) -> None:
         """Adds the record of a change to this turn."""
@@ -91,8 +98,9 @@ class AuditTrail:
             found.further += 1
             return
         self._subjects[key] = _Repeated(record, now.wall_us)
-        source = record.user, record.address
+        source = _source(record)
         self._of_source[source] = self._of_source.get(source, 0) + 1
+        self._of_strangers += record.is_stranger
         if self.due_ms is None:
             self.due_ms = now.ms + PERIOD_MS
         self.pending.append(record)
@@ -102,10 +110,17 @@ class AuditTrail:
         key = _key(record)
         if key in self._subjects:
             return key, record
-        is_full = len(self._subjects) >= SUBJECTS_MAX
+        if record.is_stranger:
+            is_full, each_max = self._of_strangers >= STRANGERS_MAX, STRANGERS_EACH_MAX
+        else:
+            is_full = len(self._subjects) - self._of_strangers >= SUBJECTS_MAX
+            each_max = SUBJECTS_EACH_MAX
+        is_source_full = self._of_source.get(_source(record), 0) >= each_max
         if is_full:
             record = replace(record, user=OTHERS, address=OTHERS, client="", method="")
-        if is_full or self._of_source.get((record.user, record.address), 0) >= SUBJECTS_EACH_MAX:
+        elif is_source_full and record.is_stranger:
+            record = replace(record, user=OTHERS, client="", method="")
+        if is_full or is_source_full:
             record = replace(record, kind="", object=OTHERS, detail={})
         return _key(record), record
 
@@ -120,11 +135,17 @@ class AuditTrail:
                 )
         self._subjects.clear()
         self._of_source.clear()
+        self._of_strangers = 0
         self.due_ms = None
 
     def drop(self, count: int) -> None:
         """Counts records that were removed for newer ones, or never stored."""
         self.dropped += count
+
+
+def _source(record: AuditRecord) -> tuple[bool, str, str]:
+    """Returns who caused *record*. A stranger can invent users, but not as many addresses."""
+    return record.is_stranger, "" if record.is_stranger else record.user, record.address
 
 
 def _key(record: AuditRecord) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Note(NamedTuple):
     level: str  # the level: info, warning or error
     event: str
     facts: dict[str, Any]
+    is_limited: bool = True  # whether the log may leave the line out if there are too many
 
 
 class Outcome(NamedTuple):

@@ -161,6 +161,7 @@ class Auditor:
             address,
             shortened(client),
             result=name_of(code),
+            is_stranger=True,
         )
         self._trail.count(record, self._context.now)
 

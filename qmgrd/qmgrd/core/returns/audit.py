@@ -15,7 +15,7 @@ from qmgr_protocol.record import Fields
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import AUDIT
 from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
-from qmgrd.core.context.context import Context
+from qmgrd.core.context.context import Context, Note
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane, order
@@ -134,4 +134,5 @@ def _log(context: Context, record: AuditRecord) -> None:
         facts = {key: value for key, value in _facts(context, record).items() if value}
         if record.detail:
             facts["detail"] = record.detail
-        context.note("info", "audit", **facts)
+        # The trail limits the number of lines. Refused logins must not replace the other lines.
+        context.outcome.notes.append(Note("info", "audit", facts, record.is_stranger))

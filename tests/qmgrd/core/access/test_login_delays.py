@@ -8,6 +8,8 @@ from qmgrd.core.access.login_delays import (
     DELAY_MIN_MS,
     FORGET_MS,
     FREE_FAILURES,
+    TRACKED_MAX,
+    USERS_MAX,
     LoginDelays,
     source_of,
 )
@@ -43,15 +45,26 @@ def test_other_addresses_and_other_users_are_not_delayed() -> None:
     assert delays.wait_ms("10.0.0.1", "other", 0) == 0
 
 
-def test_success_forgets_the_failures_of_its_user_and_address() -> None:
-    delays = failed(50)
-    delays.succeeded("10.0.0.2", "app")
-    delays.succeeded("10.0.0.1", "other")
-    assert delays.wait_ms("10.0.0.1", "app", 0) > 0
+def test_success_forgets_the_failures_of_clients_with_a_session() -> None:
+    here, there = (source_of(address, b"s" * 16) for address in ("10.0.0.1", "10.0.0.2"))
+    delays = LoginDelays()
+    for _ in range(FREE_FAILURES):
+        delays.failed(here, "app", 0)
+    delays.succeeded(there, "app")
+    delays.succeeded(here, "other")
+    assert delays.wait_ms(here, "app", 0) > 0
+    delays.succeeded(here, "app")
+    assert delays.wait_ms(here, "app", 0) == 0
+    delays.failed(here, "app", 0)
+    assert delays.wait_ms(here, "app", 0) == 0
+
+
+def test_success_forgets_no_failures_of_strangers_at_the_same_address() -> None:
+    """Otherwise, a stranger has more guesses after each login, and learns that the user exists."""
+    delays = failed(FREE_FAILURES - 1)
     delays.succeeded("10.0.0.1", "app")
-    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
     delays.failed("10.0.0.1", "app", 0)
-    assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
 
 
 def test_old_failures_are_forgotten() -> None:
@@ -75,6 +88,35 @@ def test_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(delays._failures) == 10
     delays.failed("10.0.0.2", "user9", 0)
     assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+
+
+def test_invented_users_do_not_replace_the_failures_of_a_user() -> None:
+    delays = failed(FREE_FAILURES)
+    for number in range(TRACKED_MAX):
+        delays.failed("10.0.0.1", f"user{number}", 1)
+    assert delays.wait_ms("10.0.0.1", "app", 1) == DELAY_MIN_MS - 1
+    assert len(delays._failures) == USERS_MAX + 1
+
+
+def test_further_users_at_a_source_are_delayed_together() -> None:
+    delays = LoginDelays()
+    for number in range(USERS_MAX + FREE_FAILURES):
+        assert delays.wait_ms("10.0.0.1", "app", 0) == 0
+        delays.failed("10.0.0.1", f"user{number}", 0)
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
+    assert delays.wait_ms("10.0.0.1", "user0", 0) == 0
+    assert delays.wait_ms("10.0.0.2", "app", 0) == 0
+    delays.succeeded("10.0.0.1", "app")
+    assert delays.wait_ms("10.0.0.1", "app", 0) == DELAY_MIN_MS
+
+
+def test_source_has_counts_for_new_users_after_old_ones_are_forgotten() -> None:
+    delays = LoginDelays()
+    for number in range(USERS_MAX + FREE_FAILURES):
+        delays.failed("10.0.0.1", f"user{number}", 0)
+    delays.failed("10.0.0.1", "app", FORGET_MS)
+    assert list(delays._failures) == [("10.0.0.1", "app")]
+    assert delays._counts == {"10.0.0.1": 1}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pytest
 from qmgrd.core.context.audit_trail import (
     OTHERS,
     PERIOD_MS,
+    STRANGERS_EACH_MAX,
+    STRANGERS_MAX,
     SUBJECTS_EACH_MAX,
     SUBJECTS_MAX,
     AuditRecord,
@@ -87,6 +89,32 @@ def test_strangers_cannot_cause_any_number_of_records(trail: AuditTrail) -> None
     trail.sum_up()
     assert sum(x.count for x in trail.pending) == count
     assert len(trail.pending) == SUBJECTS_MAX + 2
+
+
+def test_refused_logins_leave_the_records_of_users_alone(trail: AuditTrail) -> None:
+    for number in range(10 * SUBJECTS_MAX):
+        refused = replace(LOGIN, user=f"u{number}", address=f"10.1.{number}", is_stranger=True)
+        trail.count(refused, now(1))
+    assert len(trail.pending) == STRANGERS_MAX + 1
+    trail.pending.clear()
+    for number in range(SUBJECTS_MAX):
+        trail.count(AuditRecord("Get", f"admin{number}", object="ORDERS"), now(1))
+    assert {x.object for x in trail.pending} == {"ORDERS"}
+    trail.pending.clear()
+    trail.sum_up()
+    assert [(x.user, x.address) for x in trail.pending] == [(OTHERS, OTHERS)]
+
+
+def test_refused_logins_of_one_address_have_its_address_when_there_are_too_many(
+    trail: AuditTrail,
+) -> None:
+    for number in range(STRANGERS_MAX):
+        trail.count(replace(LOGIN, user=f"u{number}", is_stranger=True), now(1))
+    trail.count(replace(LOGIN, address="10.0.0.2", is_stranger=True), now(1))
+    *own, others, another = trail.pending
+    assert len(own) == STRANGERS_EACH_MAX
+    assert (others.user, others.address) == (OTHERS, LOGIN.address)
+    assert (another.user, another.address) == (LOGIN.user, "10.0.0.2")
 
 
 def test_changes_are_never_counted_together(trail: AuditTrail) -> None:

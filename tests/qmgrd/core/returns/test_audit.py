@@ -69,6 +69,16 @@ def test_record_is_a_line_of_the_log_once_it_is_durable(is_logged: bool) -> None
     assert all(x.level == "info" for x in lines)
 
 
+def test_log_may_leave_out_only_refused_logins() -> None:
+    guarded = Guarded(Manager())
+    guarded.owner.ask(m.RoleCreate, "putter")
+    (change,) = [x for x in guarded.manager.last.notes if x.event == "audit"]
+    assert not change.is_limited
+    fail_logins(guarded, 1, "10.0.0.")
+    (refused,) = [x for x in guarded.manager.last.notes if x.event == "audit"]
+    assert refused.is_limited
+
+
 def test_routine_records_make_room_before_records_of_changes() -> None:
     guarded = Guarded(Manager(audit={"bytes_max": 64 * KIB}))
     guarded.owner.ask(m.QueueCreate, "Q")
