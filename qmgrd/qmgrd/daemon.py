@@ -91,7 +91,7 @@ class Daemon:
         self._logins = logins_of(lambda: self._turns.broker.users, secret, config.auth)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
-        self.frames = LargeFrames(half_bytes, self._turns.intake)
+        self.frames = LargeFrames(half_bytes, self._turns.intake, self._sessions)
         self.unsent = Unsent(
             half_bytes,
             limits.message_max_bytes + FRAME_OVERHEAD_BYTES,
