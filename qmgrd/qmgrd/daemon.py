@@ -94,7 +94,7 @@ class Daemon:
         self._token_keys.give_to(self._logins.tokens)
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
-        self.frames = LargeFrames(half_bytes, self._turns.intake)
+        self.frames = LargeFrames(half_bytes, self._turns.intake, self._sessions)
         self.unsent = Unsent(
             half_bytes,
             limits.message_max_bytes + FRAME_OVERHEAD_BYTES,

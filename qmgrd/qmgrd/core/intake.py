@@ -190,6 +190,14 @@ class Intake:
         for pending in self._delayed.ready(now_ms):
             self._add_to_rotation(pending)
 
+    def waits_for_tokens(self, connection: int) -> bool:
+        """Returns whether puts of the user of *connection* are delayed."""
+        return self._delayed.waits(connection)
+
+    def delayed_connections(self) -> list[list[ConnectionArrivals]]:
+        """Returns the delayed connections of each user."""
+        return self._delayed.by_user()
+
     def next_put_ms(self) -> int | None:
         """Returns the store clock time at which a delayed connection can continue, or None."""
         return self._delayed.next_ms()

@@ -7,8 +7,14 @@ frames wait for one.
 
 Places go alternately to the shortest waiting frame and to the frame that has waited longest. While
 little room is left, shorter frames need places as well. A quarter of the room is reserved for them.
+
+Requests of a user whose puts are delayed (put_rates.py) take only room that no other user needs.
+The frames of this user get places last. If a frame of another user needs the room, connections of
+the user are closed. Their delayed requests are dropped as if they had not arrived.
 """
 
+from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
@@ -35,14 +41,18 @@ class LargeFrames:
         it has a place, else the bytes received so far. ``_bytes`` is their sum.
     """
 
-    def __init__(self, bytes_max: int, intake: Intake) -> None:
+    def __init__(
+        self, bytes_max: int, intake: Intake, sessions: "Mapping[int, SocketSession]"
+    ) -> None:
         """Initializes the limits.
 
         Args:
             bytes_max: The limit for incomplete frames and waiting requests together.
             intake: The requests that wait for a turn.
+            sessions: The open connections, by number.
         """
         self.intake = intake
+        self._sessions = sessions
         self._bytes_max = bytes_max
         self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
@@ -92,23 +102,33 @@ class LargeFrames:
             if is_behind or not self._place(session, frame_bytes):
                 self._waiting[session] = frame_bytes
                 session.wait_for_place(is_waiting=True)
+                self.go_on()
         if had_place:
             self.go_on()
 
     def forget(self, session: "SocketSession") -> None:
         """Frees the room of a closed connection."""
+        self._free(session)
+        self.go_on()
+
+    def _free(self, session: "SocketSession") -> None:
         self._waiting.pop(session, None)
         self._placed.pop(session, None)
         self._charge(session, 0)
-        self.go_on()
 
     def go_on(self) -> None:
         """Gives places to waiting connections while there is room."""
         while self._waiting:
-            session = min(self._waiting, key=self._waiting.__getitem__)
+            waits = self.intake.waits_for_tokens
+            others = [session for session in self._waiting if not waits(session.peer.number)]
+            candidates = others or list(self._waiting)
+            session = min(candidates, key=self._waiting.__getitem__)
             if self._waiting[session] > LARGE_BYTES and not self._is_shortest_next:
-                session = next(iter(self._waiting))
-            if not self._place(session, self._waiting[session]):
+                session = candidates[0]
+            frame_bytes = self._waiting[session]
+            if not self._place(session, frame_bytes):
+                if others and self._drop_delayed(self._missing_bytes(session, frame_bytes)):
+                    continue
                 return
             self._is_shortest_next = not self._is_shortest_next
             del self._waiting[session]
@@ -133,18 +153,54 @@ class LargeFrames:
 
         If no other frame has a place, the frame always gets one.
         """
-        others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
-        most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
-        if self._placed and others + frame_bytes > most:
+        if self._placed and self._missing_bytes(session, frame_bytes) > 0:
             return False
         self._placed[session] = -1
         self._charge(session, frame_bytes)
+        return True
+
+    def _missing_bytes(self, session: "SocketSession", frame_bytes: int) -> int:
+        """Returns the size of the room that a frame needs in addition to the room that is left."""
+        others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
+        most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
+        return others + frame_bytes - most
+
+    def _drop_delayed(self, size_bytes: int) -> bool:
+        """Closes delayed connections that take *size_bytes* of room. Returns whether it did.
+
+        Closes nothing if they take less. The connection that takes most comes first, of the user
+        whose delayed connections take most.
+        """
+        users: list[tuple[int, list[tuple[int, SocketSession]]]] = []
+        for delayed in self.intake.delayed_connections():
+            found = [(x.bytes, self._sessions[x.connection]) for x in delayed]
+            held = [(waiting + self._charged.get(x, 0), x) for waiting, x in found]
+            held.sort(key=itemgetter(0), reverse=True)
+            users.append((sum(size for size, _ in held), held))
+        if sum(size for size, _ in users) < size_bytes:
+            return False
+        users.sort(key=itemgetter(0), reverse=True)
+        for held_bytes, session in (one for _, held in users for one in held):
+            session.cut_off(_delayed(held_bytes))
+            self._free(session)
+            size_bytes -= held_bytes
+            if size_bytes <= 0:
+                break
         return True
 
     def _charge(self, session: "SocketSession", size_bytes: int) -> None:
         self._bytes += size_bytes - self._charged.pop(session, 0)
         if size_bytes:
             self._charged[session] = size_bytes
+
+
+def _delayed(size_bytes: int) -> m.Goaway:
+    return m.Goaway(
+        ErrorCode.LIVENESS_EXPIRED,
+        f"{size_bytes} bytes of delayed puts wait because the user puts faster than its limits "
+        "allow, and others need the room",
+        1_000,
+    )
 
 
 def _too_slow(frame_bytes: int, held_bytes: int) -> m.Goaway:

@@ -2,14 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.frame import LENGTH
 from qmgrd import daemon as daemons
+from qmgrd.core.intake import Intake
+from qmgrd.core.limits.put_rates import PutRate, PutRates
 from qmgrd.net import large_frames
+from qmgrd.net.large_frames import LargeFrames
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 from tests.qmgrd.test_daemon import ID, Running, running
@@ -157,3 +163,93 @@ async def test_reads_are_short_while_little_room_is_left(tmp_path: Path) -> None
         assert len(frames.buffer()) == large_frames.SHARE_BYTES
         for wire in wires:
             await wire.close()
+
+
+class Sender:
+    """A connection whose requests wait in an intake, and which waits for a place for a frame."""
+
+    def __init__(self, number: int, intake: Intake) -> None:
+        self.peer = SimpleNamespace(number=number)
+        self.is_waiting = self.is_cut_off = False
+        self._intake = intake
+
+    def wait_for_place(self, *, is_waiting: bool) -> None:
+        self.is_waiting = is_waiting
+
+    def cut_off(self, goaway: m.Goaway) -> None:
+        assert goaway.code == ErrorCode.LIVENESS_EXPIRED
+        self.is_cut_off = True
+        self._intake.close(self.peer.number)
+
+
+class Crowd:
+    """Senders that share a room of 16 MiB, of which frames can use 12 MiB."""
+
+    def __init__(self) -> None:
+        self.rates = PutRates()
+        self.intake = Intake(put_rates=self.rates)
+        self.senders: dict[int, Any] = {}
+        self.frames = LargeFrames(16 * MIB, self.intake, self.senders)
+
+    def sender(self, rate: PutRate | None = None) -> Any:
+        """Adds a connection of a user with this rate."""
+        number = len(self.senders) + 1
+        self.senders[number] = sender = Sender(number, self.intake)
+        if rate is not None:
+            self.rates.watch(number, rate)
+        return sender
+
+    def user(self, *sizes: int) -> tuple[PutRate, list[Any]]:
+        """Adds a user that has no tokens left, with delayed puts of these sizes."""
+        rate = PutRate()
+        rate.set(1, 0)
+        rate.take(60, 0)
+        senders = [self.sender(rate) for _ in sizes]
+        for sender, size_bytes in zip(senders, sizes, strict=True):
+            put = m.Put(1, 1, 0, "Q", [b"record"])
+            self.intake.message(sender.peer.number, put, size_bytes)
+        assert not list(self.intake.take(1_000, 1 << 30))
+        return rate, senders
+
+    def frame(self, sender: Any, frame_bytes: int) -> None:
+        """Receives the first bytes of a frame."""
+        self.frames.holds(sender, 10, frame_bytes, is_new=True)
+
+
+def test_delayed_puts_give_way_to_the_frame_of_another_user() -> None:
+    crowd = Crowd()
+    _, few = crowd.user(MIB, MIB)
+    _, many = crowd.user(MIB, 3 * MIB, 2 * MIB)
+    first, second = crowd.sender(), crowd.sender()
+    crowd.frame(first, 4 * MIB)
+    assert not any(sender.is_cut_off for sender in few + many)
+    crowd.frame(second, 4 * MIB)
+    assert [sender.is_cut_off for sender in few + many] == [False, False, False, True, True]
+    assert (first.is_waiting, second.is_waiting) == (False, False)
+    assert crowd.intake.bytes == 3 * MIB
+
+
+def test_incomplete_frame_of_a_delayed_connection_gives_way_too() -> None:
+    crowd = Crowd()
+    _, (delayed,) = crowd.user(10)
+    crowd.frame(delayed, 8 * MIB)
+    other = crowd.sender()
+    crowd.frame(other, 8 * MIB)
+    assert (delayed.is_cut_off, other.is_waiting) == (True, False)
+    assert crowd.frames.bytes == 8 * MIB
+
+
+def test_delayed_puts_stay_if_their_room_is_not_enough_or_only_their_user_needs_it() -> None:
+    crowd = Crowd()
+    rate, delayed = crowd.user(2 * MIB, 2 * MIB)
+    first, own, other = crowd.sender(), crowd.sender(rate), crowd.sender()
+    crowd.frame(first, 8 * MIB)
+    crowd.frame(own, MIB)
+    assert own.is_waiting
+    crowd.frame(other, 8 * MIB)
+    assert other.is_waiting
+    assert not any(sender.is_cut_off for sender in delayed)
+    crowd.frames.forget(first)
+    assert (own.is_waiting, other.is_waiting) == (True, False), "the delayed user comes last"
+    crowd.frames.forget(other)
+    assert not own.is_waiting

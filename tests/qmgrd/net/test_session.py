@@ -41,7 +41,7 @@ class Host:
         self.turns = 0
         self.intake = Intake()
         self.sessions: dict[int, SocketSession] = {}
-        self.frames = LargeFrames(64 << 20, self.intake)
+        self.frames = LargeFrames(64 << 20, self.intake, {})
         self.unsent = Unsent(64 << 20, 4 << 20, 30_000, self.sessions)
         self.ahead: list[SocketSession] = []
         self.blocked: list[bool] = []

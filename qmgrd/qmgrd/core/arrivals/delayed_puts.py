@@ -16,6 +16,14 @@ class DelayedPuts:
         self._delayed: dict[PutRate, dict[int, ConnectionArrivals]] = {}
         self._now_ms = 0
 
+    def waits(self, connection: int) -> bool:
+        """Returns whether a connection of the user of *connection* is delayed."""
+        return self.limited.get(connection) in self._delayed
+
+    def by_user(self) -> list[list[ConnectionArrivals]]:
+        """Returns the delayed connections of each user."""
+        return [list(delayed.values()) for delayed in self._delayed.values()]
+
     def delays(self, pending: ConnectionArrivals, arrival: Arrival) -> bool:
         """Returns whether the first *arrival* of *pending* must wait for tokens of its user.
 
