@@ -242,8 +242,7 @@ class Peer:
             return self._connection.send(decision)
         if isinstance(decision, m.Goaway):
             assert self._login is not None
-            identity = Identity(self._login.claimed, hello.auth_method)
-            return self._refuse_login(hello, identity, decision)
+            return self._refuse_login(hello, self._login.claim(hello), decision)
         return self._welcome_peer(hello, decision)
 
     def _refuse_login(self, hello: m.Hello, identity: Identity, goaway: m.Goaway) -> bytes:

@@ -33,6 +33,8 @@ from qmgrd.core.access.user import User
 
 _SCRAM = (scram.METHOD, scram.PLUS_METHOD)
 NO_METHOD = "none"
+_HELLO_METHODS = (*_SCRAM, EXTERNAL, rule.TOKEN, NO_METHOD)
+OTHER_METHOD = "(other)"  # stands for a method that no hello can use
 _DEFAULTS = AuthConfig()
 
 
@@ -111,6 +113,14 @@ class Login:
         """Returns the text that stands for the user of *identity* in session tokens."""
         user = self._logins.users().users.get(identity.user)
         return user.owner if user is not None else identity.user
+
+    def claim(self, hello: m.Hello) -> Identity:
+        """Returns the unproved identity of a connection whose *hello* is refused, for operators.
+
+        A hello cannot pretend to have a method such as that of OWNER.
+        """
+        is_known = hello.auth_method in _HELLO_METHODS
+        return Identity(self.claimed, hello.auth_method if is_known else OTHER_METHOD)
 
     def begin(
         self, hello: m.Hello, now_ms: int, session_of: Callable[[str], bytes] = lambda user: b""

@@ -18,7 +18,7 @@ from qmgr_protocol.layout import to_array
 from qmgr_protocol.scram import ClientLogin, make_verifier
 from qmgr_protocol.states import Side
 from qmgr_protocol.verifier import Verifier
-from qmgrd.core.access.login import OPEN, OWNER, Identity, Login, Logins, Welcomed
+from qmgrd.core.access.login import OPEN, OTHER_METHOD, OWNER, Identity, Login, Logins, Welcomed
 from qmgrd.core.access.login_delays import DELAY_MIN_MS, FREE_FAILURES
 from qmgrd.core.access.origin import Origin, Tls
 from qmgrd.core.access.user import User
@@ -115,11 +115,16 @@ class Dialled:
     @property
     def events(self) -> int:
         """The number of connections of which the broker learns. It also records refused logins."""
+        return len(self.heard.connections)
+
+    @property
+    def heard(self) -> Heard:
+        """The connections and refused logins of which the broker learns."""
         broker: Any = Heard()
         for _, arrival in self._intake.take(10, 1 << 20):
             assert arrival.event is not None
             arrival.event(broker)
-        return len(broker.connections)
+        return broker  # type: ignore[no-any-return]
 
 
 def code_of(answer: Any) -> ErrorCode:
@@ -163,6 +168,14 @@ def test_other_method_is_refused_even_to_the_owner(method: str) -> None:
     dialled = Door(is_open=True).dial(HERE)
     assert code_of(dialled.say(HELLO._replace(auth_method=method))) == ErrorCode.LOGIN_REQUIRED
     assert dialled.events == 0
+
+
+@pytest.mark.parametrize("method", [OWNER.method, OPEN.method, "x" * 200])
+def test_refused_hello_cannot_pretend_to_have_another_method(method: str) -> None:
+    dialled = Door().dial()
+    dialled.say(HELLO._replace(auth_method=method))
+    ((identity, *_),) = dialled.heard.refused
+    assert identity == Identity("", OTHER_METHOD)
 
 
 REFUSED = [
