@@ -119,7 +119,7 @@ class Dialled:
 
     @property
     def heard(self) -> Heard:
-        """What the broker learns."""
+        """The connections and refused logins of which the broker learns."""
         broker: Any = Heard()
         for _, arrival in self._intake.take(10, 1 << 20):
             assert arrival.event is not None
