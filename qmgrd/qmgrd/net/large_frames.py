@@ -102,7 +102,6 @@ class LargeFrames:
             if is_behind or not self._place(session, frame_bytes):
                 self._waiting[session] = frame_bytes
                 session.wait_for_place(is_waiting=True)
-                self.go_on()
         if had_place:
             self.go_on()
 

@@ -212,8 +212,9 @@ class Crowd:
         return rate, senders
 
     def frame(self, sender: Any, frame_bytes: int) -> None:
-        """Receives the first bytes of a frame."""
+        """Receives the first bytes of a frame, and ends a turn."""
         self.frames.holds(sender, 10, frame_bytes, is_new=True)
+        self.frames.go_on()
 
 
 def test_delayed_puts_give_way_to_the_frame_of_another_user() -> None:
