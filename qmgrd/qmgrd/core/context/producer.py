@@ -57,10 +57,10 @@ class Producer:
     def encode(self) -> bytes:
         """Returns the stored row."""
         ahead = runs_of(self.inbox.ahead)
-        codes = set(self.refused.values())
-        refused = [
-            [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
-        ]
+        by_code: dict[int, list[int]] = {}
+        for seq_id, code in self.refused.items():
+            by_code.setdefault(code, []).append(seq_id)
+        refused = [[code, runs_of(ids)] for code, ids in by_code.items()]
         fields = [
             self.inbox.commit_id,
             self.used_ms,

@@ -7,7 +7,7 @@ retained a newer publication since then is skipped.
 from qmgr_protocol import topic as topics
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import CRAMPED_MS, Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -27,7 +27,11 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
         return MORE  # Older publications are not stored as retained yet.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
     letters = DeadLetters(context, catalogue)
+    before, rows_max = context.rows, min(SLICE_ROWS, context.slice_rows)
     for key, value in found:
+        if context.rows - before >= rows_max:  # The selector is costly.
+            job.row["cursor"] = key
+            return MORE
         job.count("examined")
         if not topics.fits(
             subscription.filter, tuple(key[keys.REST].decode(errors="replace").split(topics.MARK))

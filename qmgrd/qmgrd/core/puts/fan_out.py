@@ -18,6 +18,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import ROW_STEPS
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 _ROWS_EACH = 2
@@ -210,5 +211,6 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
         priority = queue.bounds.priority_default
     extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)
-    context.count_read(1 + entries.body_rows(entry), 0)
+    steps = selector.steps(publication.size, records.envelope_bytes(publication.front))
+    context.count_read(1 + entries.body_rows(entry) + steps // ROW_STEPS, 0)
     return selector.matches(MessageFacts(record, priority, 0, 0, entry.put_us, extra).value_of)

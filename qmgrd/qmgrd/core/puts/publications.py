@@ -11,7 +11,8 @@
 2. A reference has no record, only the length and UID of the record. One row counts the references.
 3. The fan-out reads that queue in batches from its last position. The matching part of a batch is
    added to each subscription in one step. The position is stored so that the next turn, or a start,
-   can continue. Publications before the ``first`` of a subscription are older than the subscription
+   can continue. A batch is short if selectors are costly, so that each step takes a short time.
+   Publications before the ``first`` of a subscription are older than the subscription
    and are not added.
 4. A publication without references is removed once its batch has been sent.
 5. If the store is nearly full, the fan-out pauses until there is room. Puts are refused before that
@@ -37,11 +38,14 @@ from qmgrd.core.puts.forward import forward
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.selector.selector import Cost, highest, sum_of
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
 # Maximum number of pairs of a topic and a matching subscription in one batch.
 BATCH_MATCHES_MAX = 20_000
+# Maximum number of steps of selectors between two looks at the time, except for one publication.
+BATCH_STEPS_MAX = 5_000_000
 _COUNT_BYTES = 4
 
 
@@ -126,10 +130,10 @@ class Publications:
             self._look = context.timers.at(context.now.ms + CRAMPED_MS, lambda: None)
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
-        context, given = self._context, 0
+        context, given, is_slow = self._context, 0, False
         while self._at < len(batch.parts):
             is_over = context.rows >= rows_max and self._at
-            if given and not given % LOOK_EACH and context.budget.is_over:
+            if given and (is_slow or not given % LOOK_EACH) and context.budget.is_over:
                 is_over = True
             given += 1
             # The stored position is a queue id. Proxies have none, so they all come first, in one
@@ -137,6 +141,7 @@ class Publications:
             if is_over and batch.parts[self._at][0]:
                 return
             queue_id, subscription, part = batch.parts[self._at]
+            is_slow = subscription.selector is not None
             self._at += 1
             if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
                 continue  # The subscription ended while the batch was being sent.
@@ -163,7 +168,7 @@ class Publications:
                 length, because some subscriptions already have all of it.
         """
         tx, found, size = self._context.tx, list[Publication](), 0
-        matches, seen = 0, set[str]()
+        matches, steps, costs = 0, 0, dict[str, Cost]()
         start = keys.publication(self._next)
         rows_ = list(islice(tx.scan(start, keys.publication(stop)), BATCH_MAX))
         if len(rows_) == BATCH_MAX:
@@ -173,13 +178,19 @@ class Publications:
             if publication is not None:
                 found.append(publication)
                 size += len(value)
-                if (topic := publication.entry.target) not in seen:
-                    seen.add(topic)
-                    matches += len(self._catalogue.topics.match(topic))
+                if (topic := publication.entry.target) not in costs:
+                    matching = self._catalogue.topics.match(topic)
+                    costs[topic] = _selection_cost(matching)
+                    matches += len(matching)
+                if (cost := costs[topic]).selectors:
+                    envelope_bytes = records.envelope_bytes(publication.front)
+                    steps += cost.steps(publication.size, envelope_bytes)
             else:
                 lane.set_aside(queue, tx, key, value)
                 self._context.dirty_queues[queue.id] = queue
-            is_full = size >= BATCH_BYTES_MAX or matches >= BATCH_MATCHES_MAX
+            is_full = (
+                size >= BATCH_BYTES_MAX or matches >= BATCH_MATCHES_MAX or steps >= BATCH_STEPS_MAX
+            )
             if is_full and not is_known:
                 stop = keys.place(key)[1] + 1
                 break
@@ -266,6 +277,18 @@ class Publications:
         elif self._is_stored:
             context.tx.delete(keys.FAN_OUT)
             context.wrote, self._is_stored = True, False
+
+
+def _selection_cost(matching: tuple[Subscription, ...]) -> Cost:
+    """Returns the maximum cost of selecting a publication in one step of the fan-out.
+
+    One step sends a publication to all proxies. Each further step sends it to one subscription.
+    """
+    proxies, others = list[Cost](), list[Cost]()
+    for subscription in matching:
+        if subscription.selector is not None:
+            (proxies if subscription.manager else others).append(subscription.selector.cost)
+    return sum_of([*proxies, highest(others)])
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:

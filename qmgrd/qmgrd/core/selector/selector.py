@@ -6,6 +6,9 @@ A selector is compiled into closures once, and then evaluated for many messages.
 defines the language. Both compiling a selector and matching a message take a bounded time.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core.selector.parser import Parsed, parse
 from qmgrd.core.selector.pattern import LIKE_TEXT_MAX
@@ -17,16 +20,13 @@ ENVELOPE_STEPS = 20  # number of steps per byte of an envelope that has only sho
 REST_STEPS = 1_600  # number of steps for the remainder of a huge number divided by a tiny one
 
 
-class Selector:
-    """A compiled condition."""
+class Cost(NamedTuple):
+    """The maximum cost of evaluating selectors, apart from the size of the message."""
 
-    __slots__ = ("_condition", "_like_steps", "_orders", "_term_steps")
-
-    def __init__(self, parsed: Parsed) -> None:
-        self._condition = parsed.condition
-        self._term_steps = parsed.terms * TERM_STEPS + parsed.rests * REST_STEPS
-        self._orders = parsed.orders
-        self._like_steps = parsed.like_steps
+    selectors: int  # the number of selectors
+    terms: int  # the number of steps of all terms
+    orders: int  # the number of order comparisons of two strings
+    like: int  # the number of steps of all LIKE per character of a string
 
     def steps(self, record_bytes: int, envelope_bytes: int) -> int:
         """Returns the maximum number of steps for a message of a given size.
@@ -34,9 +34,37 @@ class Selector:
         A step takes about 1 ns.
         """
         texts = envelope_bytes + REASON_TEXT_MAX
-        like = min(texts, LIKE_TEXT_MAX) * self._like_steps
+        like = min(texts, LIKE_TEXT_MAX) * self.like
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
-        return looked_up + self._term_steps + texts * self._orders + like
+        return self.selectors * looked_up + self.terms + texts * self.orders + like
+
+
+NO_COST = Cost(0, 0, 0, 0)
+
+
+def sum_of(costs: Iterable[Cost]) -> Cost:
+    """Returns the cost of evaluating all of several selectors."""
+    return Cost(*map(sum, zip(NO_COST, *costs, strict=True)))
+
+
+def highest(costs: Iterable[Cost]) -> Cost:
+    """Returns a cost that none of *costs* exceeds."""
+    return Cost(*map(max, zip(NO_COST, NO_COST, *costs, strict=True)))
+
+
+class Selector:
+    """A compiled condition."""
+
+    __slots__ = ("_condition", "cost")
+
+    def __init__(self, parsed: Parsed) -> None:
+        self._condition = parsed.condition
+        terms = parsed.terms * TERM_STEPS + parsed.rests * REST_STEPS
+        self.cost = Cost(1, terms, parsed.orders, parsed.like_steps)
+
+    def steps(self, record_bytes: int, envelope_bytes: int) -> int:
+        """Returns the maximum number of steps for a message, as :meth:`Cost.steps`."""
+        return self.cost.steps(record_bytes, envelope_bytes)
 
     def matches(self, value_of: ValueOf) -> bool:
         """Returns whether the condition is TRUE for the message whose values *value_of* returns.

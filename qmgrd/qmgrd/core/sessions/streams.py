@@ -21,6 +21,8 @@ from qmgrd.core.sessions.units import Units
 
 # Size in bytes above which the row of a producer must not grow while the store is full.
 ROW_WHEN_FULL_BYTES = 4_000
+# Number of refused ids whose encoding takes as long as one row of the store.
+REFUSED_PER_ROW = 10
 
 
 class Streams:
@@ -198,9 +200,10 @@ class Streams:
         self, session: Session, sender: Producer, put: m.Put, why: RequestError | None
     ) -> None:
         """Stores the new records of *put*, or refuses them if there is a reason *why*."""
-        self._dirty[sender.key] = sender
-        count = len(put.records)
+        count, seen = len(put.records), sender.seen
         sender.note_seen(put.seen)
+        if sender.seen != seen:
+            self._mark_changed(sender)
         sender.check(put.first_id, count)
         answers = self._answers(session, put.stream)
         last_id = put.first_id + count - 1
@@ -212,6 +215,7 @@ class Streams:
             batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
         if not batch:
             return
+        self._mark_changed(sender)
         if why is not None:
             errors = dict.fromkeys(range(len(batch)), why)
         else:
@@ -230,6 +234,12 @@ class Streams:
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
 
+    def _mark_changed(self, sender: Producer) -> None:
+        """Schedules a write of the producer's row at the end of this turn, and counts its cost."""
+        if sender.key not in self._dirty:
+            self._dirty[sender.key] = sender
+            self._context.count_read(len(sender.refused) // REFUSED_PER_ROW, 0)
+
     def _answers(self, session: Session, stream: int) -> StreamAnswers:
         """Returns the replies that the stream receives at the end of the turn."""
         answers = session.answers.get(stream)
@@ -247,7 +257,7 @@ class Streams:
         sender.note_seen(message.seen)
         sender.check(seq_id, 1)
         answers = self._answers(session, message.stream)
-        self._dirty[sender.key] = sender
+        self._mark_changed(sender)
         sender.used_ms = self._context.now.ms
         if not sender.inbox.missing(seq_id, 1):
             answers.refused += sender.answers(seq_id, seq_id)

@@ -16,6 +16,7 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
 from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, rot, topic_of
+from tests.qmgrd.core.ticking import MS_NS, Ticking
 from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 
@@ -587,3 +588,48 @@ def test_publication_to_many_proxies_needs_space_for_all_copies(tmp_path: Path) 
     hub.publish("t", b"short")
     assert hub.app.bodies("@N29") == [b"short"]
     hub.manager.store.close()
+
+
+# A selector that takes about 0.6 ms on a message whose header t is long.
+COSTLY = " OR ".join(["t LIKE '%" + "a" * 60 + "_b%'"] * 10)
+LONG = {"headers": {"t": "a" * 4_096}}
+
+
+def test_publications_go_out_over_many_turns_if_selectors_are_costly(hub: Hub) -> None:
+    """The selectors count 24,000 rows in total. A turn has 5,000, and finishes its last step."""
+    for number in range(4):
+        hub.subscribe("t", f"S:{number}", where=f"{COSTLY} OR correlation_id = 'c'")
+    hub.send("t", *(record(b"%d" % i, correlation_id=b"c", envelope=LONG) for i in range(100)))
+    turns = 0
+    while True:
+        hub.manager.turn()
+        turns += 1
+        assert hub.manager.turns.broker.context.rows < 6_000
+        if not hub.manager.turns.broker.publications.is_busy:
+            break
+        if turns % 2 == 0:
+            hub.crash()
+    assert turns >= 4
+    for number in range(4):
+        assert hub.take(f"S:{number}") == [b"%d" % i for i in range(100)]
+    hub.empty()
+
+
+def test_step_of_the_fan_out_is_short_if_a_selector_is_costly() -> None:
+    """The daemon looks at the time after each step. It always takes the first step."""
+    ticking = Ticking()
+    hub = Hub(clock_ns=ticking)
+    names = [
+        hub.subscribe("t", f"S:{number}", where=f"{COSTLY} OR correlation_id = 'c'")
+        for number in range(3)
+    ]
+    hub.send("t", *(record(b"x", correlation_id=b"c", envelope=LONG) for _ in range(100)))
+    ticking.step_ns = 1_000 * MS_NS
+    hub.manager.turn()
+    depths = [hub.manager.queue(name).counters.depth for name in names]
+    assert 0 < depths[0] < 20
+    assert depths[1:] == [0, 0]
+    ticking.step_ns = 0
+    hub.manager.rest()
+    assert [len(hub.take(name)) for name in names] == [100] * 3
+    hub.empty()

@@ -25,6 +25,8 @@ from qmgrd.core.selector.selector import (
     TERM_STEPS,
     Value,
     compile_selector,
+    highest,
+    sum_of,
 )
 
 FACTS: dict[str, Value] = {
@@ -113,6 +115,18 @@ def test_steps_grow_with_remainders_and_with_ordered_facts() -> None:
     assert orders.steps(0, 60_000) == (
         6 * TERM_STEPS + 60_000 * ENVELOPE_STEPS + 60_000 + REASON_TEXT_MAX
     )
+
+
+def test_cost_of_several_selectors() -> None:
+    texts = ("a = 1 OR b = 1", "a LIKE '%_bc%'", "a < b", "a % 2 = 1")
+    selectors = [compile_selector(text) for text in texts]
+    costs = [selector.cost for selector in selectors]
+    for sizes in ((0, 0), (1_000, 10), (1 << 20, 60_000)):
+        each = [selector.steps(*sizes) for selector in selectors]
+        assert sum_of(costs).steps(*sizes) == sum(each)
+        assert max(each) <= highest(costs).steps(*sizes) < sum(each)
+        assert highest(costs[:1]).steps(*sizes) == each[0]
+        assert sum_of([]).steps(*sizes) == highest([]).steps(*sizes) == 0
 
 
 def test_name_is_looked_up_only_if_it_matters() -> None:

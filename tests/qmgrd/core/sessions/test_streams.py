@@ -714,3 +714,26 @@ def test_any_user_may_open_any_producer_while_rights_are_only_reported() -> None
     guarded = Guarded(Manager(auth={"mode": "report"}))
     guarded.user("bob").producer(ID)
     assert guarded.user("eve").producer(ID, resume=True).commit_id == 0
+
+
+@pytest.mark.parametrize(("records", "least", "most"), [(0, 20, 20), (1, 1, 12)])
+def test_rows_with_many_refused_ids_are_written_over_several_turns(
+    records: int, least: int, most: int
+) -> None:
+    """1,000 ids take as long as 100 rows, and a turn here has 1,000. An empty put writes none."""
+    manager = Manager(limits={"turn_rows": 1_000})
+    app = manager.connect("app")
+    app.ask(m.QueueCreate, "Q")
+    producers = [app.producer(b"%016d" % number) for number in range(20)]
+    for producer in producers:
+        producer.put("Q", *[b"", b"bad"] * 500)
+    app.hear()
+    for producer in producers:
+        app.send(m.Put(producer.stream, 1_001, 0, "Q", [b""] * records))
+    manager.turn()
+    answered = len(app.hear())
+    assert least <= answered <= most
+    while answered < 20:
+        manager.turn()
+        answered += len(app.hear())
+    assert answered == 20
