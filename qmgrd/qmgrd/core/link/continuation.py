@@ -20,6 +20,7 @@ from typing import Any
 
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.field import SEQ_END
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -90,7 +91,8 @@ def report_restored(context: Context, peer: str, row: dict[str, Any], lost: int)
     Args:
         lost: The number of messages that the peer had committed and may have lost.
     """
-    row |= {"lost": row.get("lost", 0) + lost, "lost_us": context.now.wall_us}
+    total = min(row.get("lost", 0) + lost, SEQ_END - 1)
+    row |= {"lost": total, "lost_us": context.now.wall_us}
     rows.put(context.tx, keys.SPACE_LINK + peer.encode(), pack(row))
     context.wrote = True
     context.event("link peer restored", link=peer, lost=lost)

@@ -34,6 +34,7 @@ from qmgrd.core.queue.queue import Queue
 
 OPEN_REQUEST = 1  # the id of the request that opens a path
 FETCHED = 128  # the first number of paths over connections that the peer dialled
+RETRY_MAX_MS = 3_600_000  # maximum wait that a peer can ask for when it refuses a message
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
@@ -263,6 +264,9 @@ class Link:
         try:
             check_reply(m.LinkOpen, value)
             stream, commit_id, ahead, uid, window, incarnation, lost, life = value[:8]
+            if lost > path.since_commit_id:
+                why = f"is {lost}, but the peer has committed {path.since_commit_id} messages"
+                raise FieldInvalid("LinkOpen", "lost", why)
             held_to = max([commit_id, *ahead])
             link_continuation.check(
                 self.name, self.outbox, path.since_commit_id, commit_id, held_to, uid, life
@@ -331,7 +335,8 @@ class Link:
         if self.blocked_since_ms is None:
             self.blocked_since_ms = self._context.now.ms
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
-        self._try_again_in(max(message.retry_after_ms, 1), self._unblock)
+        wait_ms = min(max(message.retry_after_ms, 1), RETRY_MAX_MS)
+        self._try_again_in(wait_ms, self._unblock)
 
     def _try_again_in(self, wait_ms: int, call: Callable[[], None]) -> None:
         epoch = self._epoch

@@ -134,6 +134,13 @@ def test_old_row_without_lives_is_accepted(app: Client) -> None:
     assert _life_check(_outbox(manager), 4, b"before".ljust(16)) is ErrorCode.RESTORED
 
 
+def test_sum_of_losses_can_always_be_stored(app: Client, outbox: LinkOutbox) -> None:
+    context, row = app.manager.turns.broker.context, {"lost": 2**63 - 2}
+    for _ in range(3):
+        link_continuation.report_restored(context, "NYC", row, 2**63 - 1)
+    assert row["lost"] == 2**63 - 1
+
+
 def _outbox(manager: Manager) -> LinkOutbox:
     return manager.turns.broker.catalogue.links["NYC"].outbox
 

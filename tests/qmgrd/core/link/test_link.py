@@ -352,6 +352,28 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
     assert "and has lost the messages in between" in row["error"]
 
 
+def test_peer_that_reports_more_lost_than_it_committed_is_refused(app: Client, nyc: Nyc) -> None:
+    """Otherwise, the sum of the reported losses could become too large to store."""
+    app.put("F@NYC", b"1", b"2")
+    nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2))
+    nyc.hang_up()
+    nyc.turn(1_000)
+    nyc.answer()
+    nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 2, 3, b""]))
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["lost"]) == ("refused", 0)
+    assert "is 3, but the peer has committed 2 messages" in row["error"]
+
+
+def test_peer_cannot_block_a_link_for_longer_than_an_hour(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up()
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 2**63 - 1))
+    assert state(app) == "blocked"
+    assert ids(nyc.turn(3_600_000)) == [1]
+
+
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
 def test_invalid_answer_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
     nyc.answer()
