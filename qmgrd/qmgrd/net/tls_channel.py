@@ -11,8 +11,11 @@ from contextlib import suppress
 from qmgr_protocol.tls import TlsFailed, explained
 from qmgrd.net.tls_records import HANDSHAKE_RECORDS_MAX, TlsRecords
 
-# Longer chains of certificates are not useful, and OpenSSL would keep all of these bytes.
-HANDSHAKE_MAX_BYTES = 64 * 1024
+# Longer chains of certificates are not useful, and OpenSSL would keep all of these bytes. Anybody
+# may send a chain to a listener. OpenSSL reads all certificates of a chain in one step, before it
+# checks the first, so a chain of 64 KiB would hold the event loop for 50 ms. Three certificates
+# with RSA keys of 4,096 bits take 6 KiB.
+DIALLER_MAX_BYTES, LISTENER_MAX_BYTES = 64 * 1024, 12 * 1024
 _READ_BYTES = 16 * 1024  # the data of the longest TLS record, which is the most that a read returns
 _FIRST_BYTE = b"\x16"  # the type of the record that begins each TLS connection
 
@@ -36,6 +39,7 @@ class TlsChannel:
         self.tls = context.wrap_bio(self._incoming, self._outgoing, is_server, name)
         self.is_open = False  # whether the handshake is finished
         self.has_ended = False  # whether the peer has closed its direction
+        self._handshake_max_bytes = LISTENER_MAX_BYTES if is_server else DIALLER_MAX_BYTES
         self._handshake_bytes = 0
         self._records = TlsRecords()
 
@@ -48,12 +52,13 @@ class TlsChannel:
         """Takes *data* of the handshake from the socket.
 
         Raises:
-            TlsFailed: The handshake is longer than HANDSHAKE_MAX_BYTES, or has more than
-                HANDSHAKE_RECORDS_MAX records.
+            TlsFailed: The handshake is longer than DIALLER_MAX_BYTES or LISTENER_MAX_BYTES, or has
+                more than HANDSHAKE_RECORDS_MAX records.
         """
         self._handshake_bytes += len(data)
-        if self._handshake_bytes > HANDSHAKE_MAX_BYTES:
-            raise TlsFailed(f"the TLS handshake is longer than {HANDSHAKE_MAX_BYTES} bytes")
+        if self._handshake_bytes > self._handshake_max_bytes:
+            limit = self._handshake_max_bytes
+            raise TlsFailed(f"the TLS handshake is longer than {limit} bytes")
         if not self._records.skip(data):
             raise TlsFailed(f"the TLS handshake has more than {HANDSHAKE_RECORDS_MAX} records")
         self._incoming.write(data)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_config.tls import TlsConfig
 from qmgr_protocol.tls import TlsFailed
-from qmgrd.net.tls_channel import HANDSHAKE_MAX_BYTES, TlsChannel
+from qmgrd.net.tls_channel import DIALLER_MAX_BYTES, LISTENER_MAX_BYTES, TlsChannel
 from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.tls_records import EMPTY_MAX, HANDSHAKE_RECORDS_MAX, SLICE_RECORDS
 from tests.certificates import Certificates
@@ -129,11 +129,33 @@ def test_data_before_an_error_is_returned(files: Certificates, tmp_path: Path) -
         next(found)
 
 
-def test_endless_handshake_is_refused(files: Certificates) -> None:
-    _, listener = ends(files)
-    listener.feed(b"\x16" * HANDSHAKE_MAX_BYTES)
-    with pytest.raises(TlsFailed, match="is longer than 65536 bytes"):
-        listener.feed(b"\x16")
+@pytest.mark.parametrize(("at", "limit"), [(0, DIALLER_MAX_BYTES), (1, LISTENER_MAX_BYTES)])
+def test_endless_handshake_is_refused(files: Certificates, at: int, limit: int) -> None:
+    channel = ends(files)[at]
+    channel.feed(b"\x16" * limit)
+    with pytest.raises(TlsFailed, match=f"is longer than {limit} bytes"):
+        channel.feed(b"\x16")
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(3, True), (40, False)])
+def test_long_chain_of_a_client_is_refused_unread(
+    files: Certificates, tmp_path: Path, count: int, is_read: bool
+) -> None:
+    """A step would read all certificates, although none of them is valid."""
+    files.issue("client", "client")
+    chain = tmp_path / "chain.crt"
+    chain.write_text(Path(files.crt("client")).read_text() * count)
+    trusting = files.options("client").context()
+    trusting.load_cert_chain(str(chain), files.key("client"))
+    dialler = TlsChannel(trusting, is_server=False, name="localhost")
+    section = files.section(client_ca=files.ca)
+    listener = TlsChannel(TlsFiles(TlsConfig(**section)).server, is_server=True)
+    if is_read:
+        shake(dialler, listener)
+        assert listener.is_open
+        return
+    with pytest.raises(TlsFailed, match="is longer than 12288 bytes"):
+        shake(dialler, listener)
 
 
 def test_handshake_of_empty_records_is_refused(files: Certificates) -> None:
@@ -147,7 +169,7 @@ def test_handshake_of_empty_records_is_refused(files: Certificates) -> None:
 
 def test_too_long_handshake_is_refused_before_its_records_are_followed(files: Certificates) -> None:
     _, listener = ends(files)
-    with pytest.raises(TlsFailed, match="longer than 65536 bytes"):
+    with pytest.raises(TlsFailed, match="longer than 12288 bytes"):
         listener.feed(b"\x16\3\1\0\0" * HANDSHAKE_MAX_BYTES)
 
 
