@@ -170,7 +170,7 @@ def test_handshake_of_empty_records_is_refused(files: Certificates) -> None:
 def test_too_long_handshake_is_refused_before_its_records_are_followed(files: Certificates) -> None:
     _, listener = ends(files)
     with pytest.raises(TlsFailed, match="longer than 12288 bytes"):
-        listener.feed(b"\x16\3\1\0\0" * HANDSHAKE_MAX_BYTES)
+        listener.feed(b"\x16\3\1\0\0" * LISTENER_MAX_BYTES)
 
 
 @given(st.binary(min_size=1, max_size=300), st.booleans())
