@@ -23,24 +23,32 @@ def refusals(check: Check | None, batch: list[bytes]) -> dict[int, RequestError]
     if check is None:
         return {}
     flags_at, wanted = records.FLAGS_AT, records.FLAG_REPORT_EXPIRY
+    verdicts: dict[str, RequestError | None] = {}
     return {
         index: error
         for index, record in enumerate(batch)
         # Nearly all messages request no report, so the flag is looked at first.
         if len(record) > flags_at
         and record[flags_at] & wanted
-        and (error := refusal(check, record)) is not None
+        and (reply_to := _reply_to(record))
+        and (error := _verdict(check, reply_to, verdicts)) is not None
     }
 
 
-def refusal(check: Check, record: bytes) -> RequestError | None:
-    """Returns NOT_AUTHORIZED if *record* requests a report that the user may not put, or None.
+def _verdict(
+    check: Check, reply_to: str, verdicts: dict[str, RequestError | None]
+) -> RequestError | None:
+    """Returns the refusal of reports to *reply_to*, which is checked once for each batch."""
+    if reply_to not in verdicts:
+        verdicts[reply_to] = _refusal(check, reply_to)
+    return verdicts[reply_to]
+
+
+def _refusal(check: Check, reply_to: str) -> RequestError | None:
+    """Returns NOT_AUTHORIZED if the user may not put a report on *reply_to*, or None.
 
     The error is the same whether or not the reply queue exists.
     """
-    reply_to = _reply_to(record)
-    if not reply_to:
-        return None
     try:
         check(Right.PUT, reply_to)
     except RequestError:
