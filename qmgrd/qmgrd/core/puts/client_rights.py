@@ -18,6 +18,7 @@ def refusals(check: Check | None, batch: list[bytes]) -> dict[int, RequestError]
     """
     if check is None:
         return {}
+    checked = report_right.once(check)
     flags_at, uid_at, wanted = (
         records.FLAGS_AT,
         records.ORIGIN_LENGTH_AT,
@@ -29,6 +30,9 @@ def refusals(check: Check | None, batch: list[bytes]) -> dict[int, RequestError]
         # Nearly all records have neither, so this is looked at first.
         if len(record) > flags_at
         and (record[uid_at] or record[flags_at] & wanted)
-        and (error := origin_right.refusal(check, (record,)) or report_right.refusal(check, record))
+        and (
+            error := origin_right.refusal(checked, (record,))
+            or report_right.refusal(checked, record)
+        )
         is not None
     }

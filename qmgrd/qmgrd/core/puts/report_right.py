@@ -18,6 +18,27 @@ from qmgr_protocol.need import Right
 Check: TypeAlias = Callable[[Right, str], None]
 
 
+def once(check: Check) -> Check:
+    """Returns a check that checks each right only once, for all records of a batch.
+
+    A refusal is also recorded only once.
+    """
+    verdicts: dict[tuple[Right, str], RequestError | None] = {}
+
+    def checked(right: Right, name: str) -> None:
+        if (right, name) not in verdicts:
+            verdicts[right, name] = None
+            try:
+                check(right, name)
+            except RequestError as error:
+                verdicts[right, name] = error
+        found = verdicts[right, name]
+        if found is not None:
+            raise found
+
+    return checked
+
+
 def refusal(check: Check, record: bytes) -> RequestError | None:
     """Returns NOT_AUTHORIZED if *record* requests a report that the user may not put, or None.
 
@@ -44,6 +65,7 @@ def without_refused(check: Check, batch: list[bytes], peer: str) -> list[bytes]:
     manager that sent the messages.
     """
 
+    @once
     def check_others(right: Right, name: str) -> None:
         if topics.is_topic(name) or names.split(name)[1] != peer:
             check(right, name)

@@ -79,6 +79,13 @@ class Units:
     def put(self, session: Session, message: m.UnitPut) -> None:
         """Holds puts until the commit."""
         unit = self._find(session, message.unit)
+        count, most = len(message.records), self._context.config.unit.messages_max
+        if count > most:
+            raise RequestError(
+                ErrorCode.UNIT_TOO_LARGE,
+                f"the request has {count} messages, but unit {unit.number} may have {most}; none "
+                "of them was put",
+            )
         queue, target = self._destination(message)
         batch, bound_for = message.records, target.encode()
         plain_max = self._plain_max_bytes(unit, queue, batch)
@@ -92,7 +99,8 @@ class Units:
             run = batch[index : index + puts.RUN_MAX_RECORDS]
             try:
                 if index in errors:
-                    raise errors[index]
+                    # Records may share an error, whose traceback would grow with each of them.
+                    raise errors[index].with_traceback(None)
                 found = self._hold_plain(unit, queue, run, bound_for, plain_max) or self._hold(
                     unit, queue, run[0], bound_for
                 )

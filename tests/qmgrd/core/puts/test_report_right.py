@@ -4,7 +4,9 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Right
+from qmgrd.core.puts import report_right
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -117,3 +119,16 @@ def test_message_of_a_link_arrives_without_a_report_that_may_not_be_put(
     )
     expire(guarded)
     assert guarded.owner.bodies("OTHER") == []
+
+
+def test_right_on_a_reply_queue_is_checked_once_for_a_batch() -> None:
+    asked: list[str] = []
+
+    def check(right: Right, name: str) -> None:
+        asked.append(name)
+        if name == "OTHER":
+            raise RequestError(ErrorCode.NOT_AUTHORIZED, "no")
+
+    found = report_right.refusals(check, [asking("OTHER"), asking("MINE")] * 50)
+    assert list(found) == list(range(0, 100, 2))
+    assert asked == ["OTHER", "MINE"]
