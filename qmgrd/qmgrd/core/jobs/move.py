@@ -204,7 +204,7 @@ class _Move:
             why = retry.reason_to_stay(note, row["retries_max"])
             if why:
                 return why
-            original = retry.original_queue(note, name)
+            original = notes.original_queue(note, name)
             if target is None and original and not self._may_put(original):
                 return None
             found = target or retry.origin(self._catalogue, original)

@@ -10,7 +10,7 @@ from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorClass, RequestError
 from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.queue.notes import Note
+from qmgrd.core.queue.notes import Note, retries
 from qmgrd.core.returns.transfer import Destination
 
 NO_DEAD_LETTER = "not a dead letter"
@@ -28,12 +28,6 @@ def is_retry(row: dict[str, Any], note: Note) -> bool:
     return row["kind"] == "retry" or (row["retries_max"] > 0 and "code" in note)
 
 
-def retries(note: Note) -> int:
-    """Returns the number of times that a message was returned."""
-    found = note.get("retries")
-    return found if type(found) is int and found > 0 else 0
-
-
 def reason_to_stay(note: Note, retries_max: int) -> str:
     """Returns the reason why a message with *note* must not be returned, or ""."""
     if "code" not in note:
@@ -45,14 +39,6 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
 def retried_too_often(count: int) -> str:
     """Returns the reason why a dead letter that was returned *count* times stays."""
     return f"already retried {amount(count, 'time')} (--max-retries)"
-
-
-def original_queue(note: Note, manager: str) -> str:
-    """Returns the name of a dead letter's original queue at queue manager *manager*, or ""."""
-    name, home_ = note.get("queue"), note.get("manager")
-    if type(name) is not str or type(home_) is not str:
-        return ""
-    return name if home_ == manager else f"{name}@{home_}"
 
 
 def missing(name: str) -> str:

@@ -30,6 +30,7 @@ from qmgrd.core.layout.kv import Transaction
 
 ATTEMPTS_MAX = 10
 HOPS_MAX = 16
+RETRIES_MAX = 2**31  # a note from a peer may claim more, which could not be increased
 NAME_MAX = 64
 NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
@@ -151,6 +152,20 @@ def decode(data: bytes) -> Note:
     except FrameMalformed:
         return {}
     return found if type(found) is dict else {}
+
+
+def original_queue(note: Note, manager: str) -> str:
+    """Returns the name of a dead letter's original queue at queue manager *manager*, or ""."""
+    name, home_ = note.get("queue"), note.get("manager")
+    if type(name) is not str or type(home_) is not str:
+        return ""
+    return name if home_ == manager else f"{name}@{home_}"
+
+
+def retries(note: Note) -> int:
+    """Returns the number of times that a message was returned, at most RETRIES_MAX."""
+    found = note.get("retries")
+    return min(found, RETRIES_MAX) if type(found) is int and found > 0 else 0
 
 
 def facts_of(note: Note) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Destination, transfer
 
 UNKNOWN = "?"  # the origin of a copy that has no note
+MAP_SHARE = 16  # the share of the store that links may fill with dead letters is 1/16
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -156,6 +157,7 @@ class DeadLetters:
     def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         context = self._context
         queue = self._catalogue.own_queue(DEAD_LETTERS)
+        _check_share(queue, context.config.store.map_bytes // MAP_SHARE)
         context.reserve([record])
         make_room(context, self.make_dead_letter, queue, 1, len(record))
         context.mark_changed(queue)
@@ -242,3 +244,13 @@ class DeadLetters:
         elif entry.expires_ms:  # A dead letter that fails again keeps its left_ms.
             note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
         return note
+
+
+def _check_share(queue: Queue, bytes_max: int) -> None:
+    """Raises RequestError QUEUE_BYTES_FULL if links may add no more dead letters to *queue*."""
+    if queue.counters.bytes >= bytes_max:
+        raise RequestError(
+            ErrorCode.QUEUE_BYTES_FULL,
+            f"queue {queue.name} has {queue.counters.bytes} bytes, and links may fill it up to "
+            f"{bytes_max} bytes, 1/{MAP_SHARE} of store.map_bytes",
+        )

@@ -65,7 +65,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
         return False
     before = notes.read(tx, queue.id, arrival)
     note = {name: before[name] for name in _KEPT if name in before}
-    note["retries"] = before.get("retries", 0) + 1
+    note["retries"] = notes.retries(before) + 1
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.REPUBLISHED | entries.NOTED) & ~entries.AWAITED

@@ -21,7 +21,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
-from qmgrd.core.puts import origin_right, report_right
+from qmgrd.core.puts import note_right, origin_right, report_right
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
 from qmgrd.core.puts.report_right import Check
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -379,7 +379,7 @@ class LinkStreams:
         return None
 
     def _checked(self, put: m.Put, peer: str, check: Check, foreign: RequestError | None) -> m.Put:
-        """Returns *put* without requests for reports that its sender may not put.
+        """Returns *put* without reports and original queues on which its sender may not put.
 
         Raises:
             RequestError: The error *foreign*, or the error for a missing right to put.
@@ -390,7 +390,10 @@ class LinkStreams:
             check(Right.PUT, onward)
         if foreign is not None:
             raise foreign
-        return put._replace(records=report_right.without_refused(check, put.records, peer))
+        return put._replace(
+            records=report_right.without_refused(check, put.records, peer),
+            extras=note_right.without_refused(check, put, peer, own),
+        )
 
     def _no_pages(
         self, stream: LinkInbox, put: m.Put, fitting: int

@@ -139,11 +139,11 @@ def test_dead_letter_reports_an_alias_without_a_target(app: Client) -> None:
 
 
 def test_note_without_an_origin_has_no_target() -> None:
-    assert retry.original_queue({"queue": "Q", "manager": "M"}, "M") == "Q"
-    assert retry.original_queue({"queue": "Q", "manager": "M"}, "N") == "Q@M"
+    assert notes.original_queue({"queue": "Q", "manager": "M"}, "M") == "Q"
+    assert notes.original_queue({"queue": "Q", "manager": "M"}, "N") == "Q@M"
     assert (
-        retry.original_queue({"queue": "Q"}, "M")
-        == retry.original_queue({"manager": 1, "queue": "Q"}, "M")
+        notes.original_queue({"queue": "Q"}, "M")
+        == notes.original_queue({"manager": 1, "queue": "Q"}, "M")
         == ""
     )
     assert retry.missing("") == "the original queue is unknown"
@@ -204,7 +204,7 @@ def _as_if_from(manager: Manager, name: str) -> None:
 
 @pytest.mark.parametrize("note", [{}, {"retries": "x"}, {"retries": -1}, {"retries": True}])
 def test_invalid_note_counts_no_retries(note: notes.Note) -> None:
-    assert retry.retries(note) == 0
+    assert notes.retries(note) == 0
     assert retry.note_after(note) == {"retries": 1}
 
 

@@ -84,6 +84,10 @@ def test_facts_without_a_note_are_unknown() -> None:
     assert set(facts.values()) == {None}
 
 
+def test_number_of_retries_can_always_be_increased() -> None:
+    assert notes.retries({"retries": 2**64 - 1}) == notes.RETRIES_MAX
+
+
 def test_facts_of_a_dead_letter() -> None:
     note = {"code": int(ErrorCode.MESSAGE_REJECTED), "reason": "r", "queue": "Q", "retries": 2}
     facts = notes.facts_of(note)
