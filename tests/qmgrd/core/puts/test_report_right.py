@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Right
-from qmgrd.core.puts import report_right
+from qmgrd.core.puts import client_rights
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -129,6 +129,6 @@ def test_right_on_a_reply_queue_is_checked_once_for_a_batch() -> None:
         if name == "OTHER":
             raise RequestError(ErrorCode.NOT_AUTHORIZED, "no")
 
-    found = report_right.refusals(check, [asking("OTHER"), asking("MINE")] * 50)
+    found = client_rights.refusals(check, [asking("OTHER"), asking("MINE")] * 50)
     assert list(found) == list(range(0, 100, 2))
     assert asked == ["OTHER", "MINE"]
