@@ -11,7 +11,6 @@ from itertools import islice
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
 from qmgr_protocol.field import SEQ_END
-from qmgr_protocol.need import Right
 from qmgr_protocol.window import Inbox
 from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -21,9 +20,8 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
-from qmgrd.core.puts import note_right, origin_right, report_right
+from qmgrd.core.puts import link_rights, origin_right
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
-from qmgrd.core.puts.report_right import Check
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
@@ -321,7 +319,11 @@ class LinkStreams:
                 refused += self._store(inbound_path, run)
             else:
                 # A loop makes a dead letter here, so it must not be a way around the rights.
-                why = link_inbox.unstamped(run) or self._lacking(inbound_path, run) or looped
+                check = inbound_path.session.check_right
+                why = link_inbox.unstamped(run) or link_rights.lacking(
+                    check, run, stream.peer, context.name
+                )
+                why = why or looped
                 refused += [(seq_id, why) for seq_id in stream.inbox.missing(run.first_id, 1)]
         return refused
 
@@ -336,7 +338,7 @@ class LinkStreams:
                 foreign = origin_right.refusal(check, put.records, stream.peer)
                 if foreign is not None and count > 1:  # Refuses only the records of that origin.
                     return [x for each in _singles(put) for x in self._store(inbound_path, each)]
-                put = self._checked(put, stream.peer, check, foreign)
+                put = link_rights.checked(check, put, stream.peer, context.name, foreign)
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(
@@ -366,34 +368,6 @@ class LinkStreams:
         report_full(context, queue, refused, count)
         context.mark_changed(queue)
         return refused
-
-    def _lacking(self, inbound_path: InboundPath, put: m.Put) -> RequestError | None:
-        """Returns the error if the sender of *put* lacks a right that one of its records needs."""
-        check, peer = inbound_path.session.check_right, inbound_path.stream.peer
-        if check is None:
-            return None
-        try:
-            self._checked(put, peer, check, origin_right.refusal(check, put.records, peer))
-        except RequestError as error:
-            return error
-        return None
-
-    def _checked(self, put: m.Put, peer: str, check: Check, foreign: RequestError | None) -> m.Put:
-        """Returns *put* without reports and original queues on which its sender may not put.
-
-        Raises:
-            RequestError: The error *foreign*, or the error for a missing right to put.
-        """
-        own = self._context.name
-        check(Right.PUT, route.reached(put.queue, own))
-        if onward := route.passed(put.queue, own):
-            check(Right.PUT, onward)
-        if foreign is not None:
-            raise foreign
-        return put._replace(
-            records=report_right.without_refused(check, put.records, peer),
-            extras=note_right.without_refused(check, put, peer, own),
-        )
 
     def _no_pages(
         self, stream: LinkInbox, put: m.Put, fitting: int

@@ -1,0 +1,43 @@
+"""Checks the puts of a linked queue manager against the rights of its user."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.need import Right
+from qmgrd.core.catalogue import route
+from qmgrd.core.puts import note_right, origin_right, report_right
+from qmgrd.core.puts.report_right import Check
+
+
+def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError | None) -> m.Put:
+    """Returns *put* without reports and original queues on which its sender may not put.
+
+    Args:
+        check: Raises the error if the user of the link lacks a right.
+        put: The put.
+        peer: The queue manager that sends it.
+        own: The name of this queue manager.
+        foreign: The result of origin_right.refusal() for *put*.
+
+    Raises:
+        RequestError: The error *foreign*, or the error for a missing right to put.
+    """
+    check(Right.PUT, route.reached(put.queue, own))
+    if onward := route.passed(put.queue, own):
+        check(Right.PUT, onward)
+    if foreign is not None:
+        raise foreign
+    return put._replace(
+        records=report_right.without_refused(check, put.records, peer),
+        extras=note_right.without_refused(check, put, peer, own),
+    )
+
+
+def lacking(check: Check | None, put: m.Put, peer: str, own: str) -> RequestError | None:
+    """Returns the error if the sender of *put* lacks a right that a record needs, or None."""
+    if check is None:
+        return None
+    try:
+        checked(check, put, peer, own, origin_right.refusal(check, put.records, peer))
+    except RequestError as error:
+        return error
+    return None
