@@ -13,6 +13,8 @@ import ssl
 from dataclasses import dataclass
 
 ALPN = "qmgr"
+# TLS 1.2 has many ciphers. Only these have forward secrecy and authenticate data as TLS 1.3 does.
+_CIPHERS_OF_1_2 = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 _WORDS = re.compile(r"\] (.+?) \(_ssl")  # "[SSL] tlsv1 alert no application protocol (_ssl.c:1006)"
@@ -144,6 +146,7 @@ def restrict(context: ssl.SSLContext, minimum: str) -> None:
     Sessions cannot be resumed, so that each connection checks certificates as they are now.
     """
     context.minimum_version = _VERSIONS[minimum]
+    context.set_ciphers(_CIPHERS_OF_1_2)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
     context.set_alpn_protocols([ALPN])
     if context.protocol is ssl.PROTOCOL_TLS_SERVER:

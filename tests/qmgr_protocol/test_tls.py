@@ -250,3 +250,12 @@ def test_end_point_of_other_algorithms(name: str) -> None:
     der = found.public_bytes(Encoding.DER)
     used = {"SHA1": "sha256", "": "sha512"}.get(name, name.lower())
     assert end_point(der) == hashlib.new(used, der).digest()
+
+
+def test_ciphers_have_forward_secrecy_and_authenticate_the_data(files: Certificates) -> None:
+    """Scanners report ciphers with CBC, which TLS 1.2 has by default, as obsolete."""
+    for context in (server(files, minimum="1.2"), files.options(minimum="1.2").context()):
+        for cipher in context.get_ciphers():
+            is_of_1_3 = cipher["protocol"] == "TLSv1.3"
+            assert cipher["aead"], cipher["name"]
+            assert is_of_1_3 or cipher["name"].startswith("ECDHE-"), cipher["name"]
