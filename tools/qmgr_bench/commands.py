@@ -163,7 +163,7 @@ def put(
       qmctl bench put --duration 10s --producers 16 --inflight 64
       qmctl bench put --rate 5000 --size 1KiB -o json
       qmctl bench put --unit 100 --inflight 1000
-      qmctl bench put -c tls:nyc:7471 --user admin --password-file p --ca-file ca.crt
+      qmctl bench put -c tls:nyc:7471 --ca-file ca.crt
     """
     _measure(
         call,
