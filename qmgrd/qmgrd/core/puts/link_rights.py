@@ -33,11 +33,19 @@ def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError
 
 
 def lacking(check: Check | None, put: m.Put, peer: str, own: str) -> RequestError | None:
-    """Returns the error if the sender of *put* lacks a right that a record needs, or None."""
+    """Returns the error if the sender of a *put* in a loop lacks a right, or None.
+
+    A message that came back to the queue manager that created it needs no right to forward.
+    """
     if check is None:
         return None
+
+    def in_loop(right: Right, name: str) -> None:
+        if (right, name) != (Right.FORWARD, own):
+            check(right, name)
+
     try:
-        checked(check, put, peer, own, origin_right.refusal(check, put.records, peer))
+        checked(in_loop, put, peer, own, origin_right.refusal(in_loop, put.records, peer))
     except RequestError as error:
         return error
     return None

@@ -79,13 +79,6 @@ class Units:
     def put(self, session: Session, message: m.UnitPut) -> None:
         """Holds puts until the commit."""
         unit = self._find(session, message.unit)
-        count, most = len(message.records), self._context.config.unit.messages_max
-        if count > most:
-            raise RequestError(
-                ErrorCode.UNIT_TOO_LARGE,
-                f"the request has {count} messages, but unit {unit.number} may have {most}; none "
-                "of them was put",
-            )
         queue, target = self._destination(message)
         batch, bound_for = message.records, target.encode()
         plain_max = self._plain_max_bytes(unit, queue, batch)

@@ -650,17 +650,6 @@ def test_messages_of_a_unit_are_bounded() -> None:
     audit(app.manager)
 
 
-def test_put_with_more_messages_than_a_unit_may_have_is_refused_at_once() -> None:
-    app = limited(messages_max=3)
-    unit = UnitOfWork(app)
-    batch = [record(b"1")] * 4
-    assert app.code_of(m.UnitPut, unit.number, "Q", batch) is ErrorCode.UNIT_TOO_LARGE
-    assert unit.put_records("Q", *batch[:3]) == []
-    assert unit.commit() == []
-    assert app.bodies("Q") == [b"1"] * 3
-    audit(app.manager)
-
-
 def test_bytes_of_a_unit_are_bounded() -> None:
     app = limited(bytes_max=2_048)
     unit = UnitOfWork(app)
