@@ -40,6 +40,8 @@ class TokenKeys:
         Raises:
             KeysUnusable: A file cannot be read, or does not contain valid public keys.
         """
+        if configured:
+            import jwt  # noqa: F401  # Takes 0.2 s, in which the first login would hold the loop.
         self._paths = [entry.keys_file for entry in configured]
         self._state = self._stat()
         self._keys = self._read()

@@ -127,7 +127,7 @@ class Tokens:
     def _check_signature(
         self, token: bytes, header: dict[str, Any], keys: tuple[TokenKey, ...]
     ) -> None:
-        from jwt import PyJWS  # This import takes 0.2 s, and most queue managers need no tokens.
+        from jwt import PyJWS  # imported at the start if tokens are configured (token_keys.py)
 
         algorithm, kid = str(header.get("alg")), header.get("kid")
         usable = [key for key in keys if algorithm in key.algorithms]

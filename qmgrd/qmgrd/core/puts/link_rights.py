@@ -21,6 +21,7 @@ def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError
     Raises:
         RequestError: The error *foreign*, or the error for a missing right to put.
     """
+    check = report_right.once(check)
     check(Right.PUT, route.reached(put.queue, own))
     if onward := route.passed(put.queue, own):
         check(Right.PUT, onward)

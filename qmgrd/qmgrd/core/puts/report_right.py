@@ -34,7 +34,8 @@ def once(check: Check) -> Check:
                 verdicts[right, name] = error
         found = verdicts[right, name]
         if found is not None:
-            raise found
+            # Many records may share the error, whose traceback would grow with each of them.
+            raise found.with_traceback(None)
 
     return checked
 
@@ -65,7 +66,6 @@ def without_refused(check: Check, batch: list[bytes], peer: str) -> list[bytes]:
     manager that sent the messages.
     """
 
-    @once
     def check_others(right: Right, name: str) -> None:
         if topics.is_topic(name) or names.split(name)[1] != peer:
             check(right, name)
