@@ -24,6 +24,7 @@ from qmgrd.core.peer import OwnLogin, Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.dialler import TLS, dial
+from qmgrd.net.door import Door
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_login import link_login, login_of
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
@@ -45,7 +46,6 @@ QUARANTINE_MS = 60_000
 DRAIN_MAX_MS = 2_000
 LEAVE_MAX_MS = 250  # time that peers then have to close their end of the connection
 LOOK_S = 1.0  # time between two checks of the connections
-_LINK = "link"  # the origin of a link that the daemon does not dial
 
 log = structlog.get_logger()
 
@@ -82,7 +82,8 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
-        self._tls = TlsService(tls or TlsFiles(config.tls), self, self._in_turn)
+        self._door = Door(lambda: self._turn_scheduled)
+        self._tls = TlsService(tls or TlsFiles(config.tls), self, self._door, self._in_turn)
         self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
         # Sessions that are not read until the turns have caught up.
@@ -164,6 +165,7 @@ class Daemon:
         try:
             listeners = await listen(
                 self.config,
+                self._door,
                 lambda: SocketSession(self, self._make_peer),
                 lambda: self._tls.accept(self._make_peer),
             )
@@ -307,6 +309,10 @@ class Daemon:
         """Registers a new connection."""
         self._admission.entered(session, self.now_ms())
 
+    def session_advanced(self, session: SocketSession) -> None:
+        """Records progress in the handshake of *session*."""
+        self._admission.advanced(session)
+
     def session_ahead(self, session: SocketSession) -> None:
         """Resumes reading from *session* once the turns have caught up."""
         self._ahead.add(session)
@@ -325,7 +331,7 @@ class Daemon:
         """Closes a connection after an internal error, and refuses its peer for a while."""
         peer, address = session.peer.peer_name, session.address
         log.error("internal error on a connection", peer=peer, address=address, exc_info=error)
-        self._quarantine(session)
+        self._admission.keep_out(session, self.now_ms())
         why = "internal error of the queue manager on this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
@@ -335,7 +341,7 @@ class Daemon:
         self.want_turn()
 
     async def _dial(self, effect: Dial) -> None:
-        if self._admission.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
+        if self._admission.is_kept_out(effect.link, self.now_ms()):
             why = "a message of this peer caused an internal error; see the log"
         else:
             why = await self._connect(effect)
@@ -368,7 +374,7 @@ class Daemon:
         is_lost = self._recovery.add(failed, now_ms)
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
-            self._quarantine(guilty)
+            self._admission.keep_out(guilty, now_ms)
         goaway = m.Goaway(
             ErrorCode.INTERNAL_ERROR, "internal error; the queue manager restarts", 100
         )
@@ -384,13 +390,6 @@ class Daemon:
             self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))
         else:
             self.want_turn()
-
-    def _quarantine(self, guilty: SocketSession) -> None:
-        peer = guilty.peer
-        origin, name = guilty.origin, peer.peer_name
-        if peer.dial is not None:
-            origin, name = _LINK, peer.dial.link
-        self._admission.quarantine.add(origin, name, self.now_ms(), peer.session_id)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4

@@ -519,7 +519,7 @@ async def test_full_map_ends_the_daemon_without_quarantine(tmp_path: Path) -> No
         wire.send(m.Status(1))
         with pytest.raises(StoreFailed, match="map of 1048576 bytes is full"):
             await here.task
-        assert len(here.daemon._admission.quarantine) == 0
+        assert len(here.daemon._admission._quarantine) == 0
         await wire.close()
 
 

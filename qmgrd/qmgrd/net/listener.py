@@ -19,10 +19,11 @@ import structlog
 
 from qmgr_config.address import Address, parse_address
 from qmgr_config.model import Config
+from qmgrd.net.door import Door
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
-ACCEPTS_MAX = 2  # number of connections accepted in a row before existing connections are served
+OPENING_MAX = 2  # accepted connections of one listener that the event loop does not watch yet
 RETRY_S = 0.5  # time before accept() is tried again after a failure
 Protocol: TypeAlias = Callable[[], asyncio.BaseProtocol]
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
@@ -37,51 +38,83 @@ class ListenFailed(Exception):
 class Listener:
     """A listening socket. Connections that cannot be accepted yet wait in its backlog.
 
-    Invariant: ``_retry`` is set while accepting is paused because the system refused a connection.
+    Invariant: the loop watches the socket unless this listener is due at the door, opens as many
+        connections as it may, or waits for ``_retry`` because the system refused a connection.
     """
 
-    def __init__(self, sock: socket.socket, protocol: Protocol, *, is_tls: bool = False) -> None:
+    def __init__(
+        self, sock: socket.socket, door: Door, protocol: Protocol, *, is_tls: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._is_tls = is_tls
         self._socket = sock
+        self._door = door
         self._protocol = protocol
         self._retry: asyncio.TimerHandle | None = None
         self._refused = False  # whether accepting failed and the failure was logged
         self._opening: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        self.is_known = sock.family == socket.AF_UNIX
         sock.setblocking(False)
-        self._loop.add_reader(sock, self._accept)
+        self._watch()
 
     @property
     def name(self) -> str:
         """The address in the form that a client would use."""
-        if self._socket.family == socket.AF_UNIX:
+        if self.is_known:
             return f"unix:{self._socket.getsockname()}"
         address = str(Address(*self._socket.getsockname()[:2]))
         return f"tls:{address}" if self._is_tls else address
 
     def close(self) -> None:
         """Stops listening. Accepted connections stay open."""
+        self._is_closed = True
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
-    def _accept(self) -> None:
-        for _ in range(ACCEPTS_MAX):
-            try:
-                connection, _ = self._socket.accept()
-            except OSError as error:
-                if error.errno not in _NOT_NOW:
-                    self._wait(error)
-                elif error.errno == errno.EAGAIN:
-                    self._refused = False  # The backlog is empty, so the shortage is over.
+    def _watch(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._socket, self._arrived)
+
+    def _arrived(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._door.arrived(self)
+
+    def step(self) -> None:
+        """Accepts one connection, and asks for another step unless there is no other one."""
+        if self._is_closed:
+            return
+        try:
+            connection, _ = self._socket.accept()
+        except OSError as error:
+            if error.errno not in _NOT_NOW:
+                self._wait(error)
                 return
-            connection.setblocking(False)
-            if connection.family != socket.AF_UNIX:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._open(connection))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            if error.errno == errno.EAGAIN:
+                self._refused = False  # The backlog is empty, so the shortage is over.
+            self._watch()
+            return
+        connection.setblocking(False)
+        if not self.is_known:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._open(connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opened)
+        if len(self._opening) < OPENING_MAX:
+            self._door.arrived(self)
+
+    def fail(self, error: Exception) -> None:
+        """Logs an internal error, and goes on."""
+        log.error("internal error of a listener", address=self.name, exc_info=error)
+        self._wait(OSError(errno.EIO, str(error)))
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        is_next = len(self._opening) == OPENING_MAX
+        self._opening.discard(task)
+        if is_next and not self._is_closed:
+            self._door.arrived(self)
 
     async def _open(self, connection: socket.socket) -> None:
         try:
@@ -98,21 +131,17 @@ class Listener:
                 why=error.strerror,
             )
         self._refused = True
-        self._loop.remove_reader(self._socket)
-        self._retry = self._loop.call_later(RETRY_S, self._accept_again)
-
-    def _accept_again(self) -> None:
-        self._retry = None
-        self._loop.add_reader(self._socket, self._accept)
+        self._retry = self._loop.call_later(RETRY_S, self._watch)
 
 
 async def listen(
-    config: Config, protocol: Protocol, tls_protocol: Protocol | None = None
+    config: Config, door: Door, protocol: Protocol, tls_protocol: Protocol | None = None
 ) -> list[Listener]:
     """Returns a listener for each address.
 
     Args:
         config: The addresses.
+        door: Decides when a connection is accepted.
         protocol: Creates the session of a connection without TLS.
         tls_protocol: Creates the session of a connection with TLS. Required if an address uses TLS.
 
@@ -134,7 +163,8 @@ async def listen(
         raise
     secure = tls_protocol or protocol
     return [
-        Listener(sock, secure if is_tls else protocol, is_tls=is_tls) for sock, is_tls in sockets
+        Listener(sock, door, secure if is_tls else protocol, is_tls=is_tls)
+        for sock, is_tls in sockets
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from qmgr_config.address import Address
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgrd.core.access.origin import network_of
 from qmgrd.core.limits.unread_replies import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.net import other_protocol
@@ -42,6 +43,9 @@ class SessionHost(Protocol):
     def session_entered(self, session: "SocketSession") -> None:
         """Registers a new session."""
 
+    def session_advanced(self, session: "SocketSession") -> None:
+        """Records progress in the handshake of *session*."""
+
     def session_ahead(self, session: "SocketSession") -> None:
         """Calls :meth:`SocketSession.read_on` after each turn until the turns have caught up."""
 
@@ -67,6 +71,8 @@ class SocketSession(asyncio.BufferedProtocol):
     def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
         self.origin = ""  # host of the peer without its port, or UNIX, or RESET
+        self.network = ""  # the origin, or its network if the peer can choose from it
+        self.is_known = False  # whether a user has logged in from its network before
         self.is_owner = False  # whether the daemon's user or root opened a unix connection
         self._make_peer = make_peer
         self._host = host
@@ -94,6 +100,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self.address = self.origin = UNIX if is_unix else RESET
         else:
             self.address, self.origin = str(Address(*peername[:2])), peername[0]
+        self.network = network_of(self.origin)
         self.is_owner = is_unix and is_owner(transport)
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)

@@ -12,7 +12,7 @@ from qmgr_protocol.tls import TlsFailed
 from qmgrd.core.broker import Broker
 from qmgrd.core.peer import Peer
 from qmgrd.net.dialler import dial, tls_channel
-from qmgrd.net.handshakes import Handshakes
+from qmgrd.net.door import Door
 from qmgrd.net.session import SessionHost, SocketSession
 from qmgrd.net.tls_channel import TlsChannel
 from qmgrd.net.tls_files import Certificate, TlsFiles
@@ -34,18 +34,18 @@ class TlsService:
         soon, by its fingerprint.
     """
 
-    def __init__(self, files: TlsFiles, host: SessionHost, in_turn: InTurn) -> None:
+    def __init__(self, files: TlsFiles, host: SessionHost, door: Door, in_turn: InTurn) -> None:
         self._files = files
         self._host = host
         self._in_turn = in_turn
-        self._handshakes = Handshakes()
+        self._door = door
         self._warned: dict[str, datetime] = {}
 
     def accept(self, make_peer: MakePeer) -> TlsSession:
         """Returns the session of a new connection to a listener."""
         context = self._files.server
         channel = TlsChannel(context, is_server=True)
-        return TlsSession(self._host, make_peer, self._handshakes, channel)
+        return TlsSession(self._host, make_peer, self._door, channel)
 
     async def dial(self, address: str, login: LoginConfig | None, make_peer: MakePeer) -> str:
         """Connects a link to *address*. Returns the reason for the failure, or ""."""
@@ -55,8 +55,7 @@ class TlsService:
         except TlsFailed as error:
             return f"{address}: {error}"
         return await dial(
-            address,
-            lambda: TlsSession(self._host, make_peer, self._handshakes, channel, options.check),
+            address, lambda: TlsSession(self._host, make_peer, self._door, channel, options.check)
         )
 
     async def refresh(self) -> None:

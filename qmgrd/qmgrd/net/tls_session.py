@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.tls import TlsFailed
 from qmgrd.core.peer import Peer
-from qmgrd.net.handshakes import Handshakes
+from qmgrd.net.door import Door
 from qmgrd.net.session import SessionHost, SocketSession
 from qmgrd.net.tls_channel import TlsChannel
 from qmgrd.net.tls_names import tls_of
@@ -30,19 +30,19 @@ class TlsSession(SocketSession):
         self,
         host: SessionHost,
         make_peer: Callable[[SocketSession], Peer],
-        handshakes: Handshakes,
+        door: Door,
         channel: TlsChannel,
         check: Callable[[ssl.SSLObject], None] = lambda channel: None,
     ) -> None:
         """Creates the session.
 
         Args:
-            handshakes: The queue of handshakes that decides when a step is made.
+            door: Decides when a step of the handshake is made.
             channel: The new channel of the connection.
             check: A function that checks the peer after the handshake. It may raise TlsFailed.
         """
         super().__init__(host, make_peer)
-        self._handshakes = handshakes
+        self._door = door
         self._channel = channel
         self._check = check
         self._is_plain = False  # whether the peer does not use TLS
@@ -50,7 +50,7 @@ class TlsSession(SocketSession):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         if self.peer.dial:
-            self.shake()
+            self.step()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypts received bytes, or schedules the next step of the handshake."""
@@ -73,9 +73,9 @@ class TlsSession(SocketSession):
         except TlsFailed as error:
             self._end_tls(error)
         else:
-            self._handshakes.add(self)
+            self._door.shake(self)
 
-    def shake(self) -> None:
+    def step(self) -> None:
         """Makes the next step of the handshake. A finished handshake begins the greeting."""
         transport = self._open_transport()
         if transport is None:
@@ -88,6 +88,7 @@ class TlsSession(SocketSession):
             self._end_tls(error)
             return
         transport.write(self._channel.outgoing())
+        self._host.session_advanced(self)
         if is_open:
             self.peer.secured(tls_of(self._channel.tls))
             super()._begin(transport)

@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 def needed(listen: ListenConfig) -> int:
     """Returns the number of descriptors that a daemon may need."""
-    greetings = listen.greetings_max + listen.greetings_per_address_max
+    greetings = 2 * listen.greetings_max + listen.greetings_per_address_max
     return listen.connections_max + UNIX_PLACES + greetings + OTHERS
 
 

@@ -36,7 +36,8 @@ async def at_the_end(wire: Wire) -> None:
 
 async def greeting(here: Running, count: int) -> None:
     """Waits until *count* handshakes are unfinished."""
-    while len(here.daemon._admission._greetings) != count:
+    limits = here.daemon._admission
+    while len(limits._strangers) + len(limits._expected) != count:
         await asyncio.sleep(0)
 
 
@@ -84,6 +85,36 @@ async def test_mute_connections_of_all_addresses_are_bounded(tmp_path: Path) -> 
         await greeting(here, 5)
         for wire in (mute, *mutes[16:]):
             await wire.close()
+
+
+async def test_strangers_do_not_replace_greetings_of_a_known_network(tmp_path: Path) -> None:
+    limits = TCP | {"greetings_max": 2}
+    async with running(tmp_path, listen=limits) as here:
+        tcp, _ = addresses(here)
+        await (await Wire.connect(tcp)).close()
+        known = await Wire.dial(tcp)
+        await greeting(here, 1)
+        strangers = []
+        for count in (2, 3, 3, 3):
+            strangers.append(await Wire.dial(tcp, source="127.0.0.2"))
+            await greeting(here, count)
+        await at_the_end(strangers[0])
+        await at_the_end(strangers[1])
+        known.send(m.Hello(m.MAGIC, 1, 1, "client", "known"))
+        await known.next(m.Welcome)
+        for wire in (known, *strangers[2:]):
+            await wire.close()
+
+
+async def test_only_the_networks_of_the_last_logins_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_limits, "KNOWN_MAX", 2)
+    async with running(tmp_path, listen=TCP) as here:
+        for host in (1, 2, 1, 3):
+            source = f"127.0.0.{host}"
+            await (await Wire.connect(addresses(here)[0], source=source)).close()
+        assert list(here.daemon._admission._known) == ["127.0.0.1", "127.0.0.3"]
 
 
 async def test_mute_connections_take_no_places(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from qmgr_client.aio import connect
 from qmgr_config.tls import TlsConfig
 from qmgrd.core.broker import Broker
 from qmgrd.net import tls_service
+from qmgrd.net.door import Door
 from qmgrd.net.session import SessionHost
 from qmgrd.net.tls_files import TlsFiles
 from qmgrd.net.tls_service import TlsService
@@ -37,7 +38,10 @@ class Told:
 def test_warning_comes_once_a_day_and_ends_with_the_renewal(tmp_path: Path) -> None:
     files, told = Certificates(tmp_path), Told()
     service = TlsService(
-        TlsFiles(TlsConfig(**files.section())), cast(SessionHost, None), told.in_turn
+        TlsFiles(TlsConfig(**files.section())),
+        cast(SessionHost, None),
+        Door(lambda: False),
+        told.in_turn,
     )
     with capture_logs() as log:
         for days in (0, 69):

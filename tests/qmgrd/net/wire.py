@@ -36,19 +36,21 @@ class Wire:
         _open.add(self)
 
     @classmethod
-    async def dial(cls, address: str) -> "Wire":
-        """Connects without sending anything."""
+    async def dial(cls, address: str, source: str = "") -> "Wire":
+        """Connects without sending anything. *source* is the local address, if it matters."""
         if address.startswith("unix:"):
             streams = await asyncio.open_unix_connection(address.removeprefix("unix:"))
         else:
             host, _, port = address.rpartition(":")
-            streams = await asyncio.open_connection(host, int(port))
+            streams = await asyncio.open_connection(
+                host, int(port), local_addr=(source, 0) if source else None
+            )
         return cls(*streams)
 
     @classmethod
-    async def connect(cls, address: str, name: str = "app") -> "Wire":
+    async def connect(cls, address: str, name: str = "app", source: str = "") -> "Wire":
         """Connects and does the handshake."""
-        wire = await cls.dial(address)
+        wire = await cls.dial(address, source)
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
         await wire.next(m.Welcome)
         return wire

@@ -26,8 +26,10 @@ the same reason, all loopback addresses are one source.
 """
 
 from collections import Counter, OrderedDict
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import NamedTuple
+
+from qmgrd.core.access.origin import network_of
 
 FREE_FAILURES = 5  # failures before the first delay
 DELAY_MIN_MS, DELAY_MAX_MS = 1_000, 60_000  # The delay doubles with each further failure.
@@ -36,7 +38,6 @@ TRACKED_MAX = 10_000
 USERS_MAX = 100  # users at one source with a count of their own
 _FURTHER = ""  # the key of the further users at a source
 _SESSIONS, _LOOPBACK = "sessions at ", "loopback"
-_NETWORK_BITS = 64  # bits of an IPv6 address that its host cannot choose
 
 
 class _Failures(NamedTuple):
@@ -115,15 +116,8 @@ def source_of(address: str, session_id: bytes) -> str:
 
 def _host_of(address: str) -> str:
     """Returns *address*, or the addresses from which its host can choose."""
+    network = network_of(address)
     try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    if found.is_loopback:
-        return _LOOPBACK
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    host_bits = 128 - _NETWORK_BITS
-    return str(IPv6Address(int(found) >> host_bits << host_bits))
+        return _LOOPBACK if ip_address(network).is_loopback else network
+    except ValueError:  # an IPv6 network, or "unix"
+        return network
