@@ -61,7 +61,9 @@ class Access:
     """
 
     __slots__ = (
+        "_grants",
         "_remembered",
+        "_roles",
         "_tables",
         "allowed",
         "decided",
@@ -99,10 +101,12 @@ class Access:
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
-        self._tables: tuple[GrantTable, ...] = ()
+        self._grants: Sequence[Grant] = ()
+        self._roles: Sequence[GrantTable] = ()
+        self._tables: tuple[GrantTable, ...] | None = None  # made when the user is first asked for
 
     def grant(
-        self, grants: list[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
+        self, grants: Sequence[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
     ) -> None:
         """Replaces all rights of the user.
 
@@ -112,7 +116,7 @@ class Access:
                 a table, call :meth:`forget`.
             is_administrator: Whether the user has all rights.
         """
-        self._tables = (table_of(grants), *roles)
+        self._grants, self._roles, self._tables = grants, roles, None
         self.is_administrator = is_administrator
         self.forget()
 
@@ -184,7 +188,7 @@ class Access:
 
     def deciding(self, right: Right, kind: Kind, name: str = "") -> Grant | None:
         """Returns the first grant of *right* that covers the object *name* of *kind*, or None."""
-        for table in self._tables:
+        for table in self._all_tables():
             for grant in table.get(kind, ()):
                 if grant.right is right and grant.covers(name):
                     return grant
@@ -196,5 +200,10 @@ class Access:
         A user may learn this with any right on the object.
         """
         return self.is_administrator or any(
-            grant.covers(name) for table in self._tables for grant in table.get(kind, ())
+            grant.covers(name) for table in self._all_tables() for grant in table.get(kind, ())
         )
+
+    def _all_tables(self) -> tuple[GrantTable, ...]:
+        if self._tables is None:
+            self._tables = (table_of(self._grants), *self._roles)
+        return self._tables
