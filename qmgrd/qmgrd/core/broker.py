@@ -179,6 +179,7 @@ class Broker:
             return
         access = self.users.accesses.get(identity.user)
         if not self.users.bindings.admit(connection, hello, identity):
+            self.auditor.login_refused(identity, address, hello.name, ErrorCode.PEER_USER_WRONG)
             return
         other = self._resumable.get(session_id)
         if other is not None:

@@ -13,10 +13,12 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
+from qmgrd.core.context.peers import REFUSED_MAX
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.guarded import VERIFIER, Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.lines import Lines
+from tests.qmgrd.core.recorded import audit_of
 
 NYC_STORE, EWR_STORE = b"N" * 16, b"E" * 16
 STORES = {"NYC": NYC_STORE, "EWR": EWR_STORE}
@@ -84,7 +86,23 @@ def test_user_cannot_take_the_name_of_another_queue_manager(
     impostor = far(guarded, name, user=user, store_id=EWR_STORE)
     assert is_closed_with(impostor.client, ErrorCode.PEER_USER_WRONG)
     (refused,) = guarded.owner.ask(m.LinkList)["refused"]
-    assert (refused["peer"], refused["code"]) == (name, "PEER_USER_WRONG")
+    bound = name if name == "EWR" else user  # Nobody is bound to LAX, so the name may be invented.
+    assert (refused["peer"], refused["code"]) == (bound, "PEER_USER_WRONG")
+
+
+def test_impostor_is_audited_and_cannot_push_out_refusals_of_others(guarded: Guarded) -> None:
+    """The user and its password are right, but each of its logins is refused."""
+    guarded.user("eve", "link peer *")
+    far(guarded, "EWR", user="eve")
+    for number in range(REFUSED_MAX + 1):
+        far(guarded, f"X{number}", user="NYC", store_id=NYC_STORE)
+    refused = guarded.owner.ask(m.LinkList)["refused"]
+    assert [(row["peer"], row["count"]) for row in refused] == [
+        ("NYC", REFUSED_MAX + 1),
+        ("EWR", 1),
+    ]
+    logins = [row for row in audit_of(guarded.manager) if row["result"] == "PEER_USER_WRONG"]
+    assert {row["user"] for row in logins} == {"eve", "NYC"}
 
 
 def test_administrator_cannot_take_the_name_of_a_bound_queue_manager(guarded: Guarded) -> None:

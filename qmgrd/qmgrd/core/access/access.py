@@ -12,6 +12,7 @@ from qmgrd.core.limits.put_rates import PutRate
 from qmgrd.core.queue.stored_bytes import StoredBytes
 
 DECISIONS_MAX = 10_000  # decisions of a user, because a user may send any number of names
+NAME_MAX = 256  # characters of a name with a remembered decision; only topics may be longer
 ALL_DECISIONS_MAX = 200_000  # decisions of all users together
 
 
@@ -182,8 +183,9 @@ class Access:
         found = self.decided.get(key)
         if found is None:
             found = self.deciding(right, kind, name) is not None or self.is_administrator
-            self._make_room()
-            self.decided[key] = found
+            if len(name) <= NAME_MAX:
+                self._make_room()
+                self.decided[key] = found
         return found
 
     def deciding(self, right: Right, kind: Kind, name: str = "") -> Grant | None:
