@@ -143,6 +143,12 @@ class Session:
                 f"{STREAMS_MAX})",
             )
 
+    @property
+    def unseen_refusals(self) -> int:
+        """The number of refused ids of all producers that are not marked as seen."""
+        streams = self.streams.values()
+        return sum(len(stream.refused) for stream in streams if isinstance(stream, Producer))
+
     def check_user_streams(self) -> None:
         """Raises RequestError USER_STREAMS_EXHAUSTED if the user may open no further stream."""
         if self.access is not None and self.access.limits.streams_max:
