@@ -191,7 +191,7 @@ class Subscriptions:
             RequestError: SUBSCRIPTION_UNKNOWN or JOBS_EXHAUSTED.
         """
         found = self.find(name)
-        self._jobs.check_room()
+        self._jobs.check_deletions()
         return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:
