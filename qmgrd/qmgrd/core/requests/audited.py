@@ -13,7 +13,7 @@ from qmgr_protocol.need import Audited, Kind, Need, Right, audited
 from qmgrd.core.access.login import OPEN, OWNER, Identity
 from qmgrd.core.access.rights import Needed, Rights
 from qmgrd.core.access.users import Users
-from qmgrd.core.context.audit_trail import OK, AuditRecord, shortened
+from qmgrd.core.context.audit_trail import OK, STRANGER, AuditRecord, shortened
 from qmgrd.core.context.context import Context
 from qmgrd.core.requests.rights import CHECKED, value_of
 from qmgrd.core.sessions.request_part import Arrived, UnitPutPart
@@ -165,7 +165,7 @@ class Auditor:
             address,
             shortened(client),
             result=name_of(code),
-            is_stranger=True,
+            priority=STRANGER,
         )
         self._trail.count(record, self._context.now)
 

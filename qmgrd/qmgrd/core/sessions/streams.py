@@ -125,14 +125,17 @@ class Streams:
     def _check_owner(self, session: Session, found: Producer, message: m.ProducerOpen) -> None:
         """Raises if the producer belongs to another user. A new producer belongs to its user.
 
-        An administrator may take a producer that was created without a user.
+        An administrator may take a producer that was created without a user. So may each user while
+        rights are only reported, because it could not use the producer once they are enforced.
         """
         access = session.access
-        if access is None or not session.is_enforced or found.user == access.owner:
+        if access is None or found.user == access.owner:
             return
-        is_free = access.is_administrator or not self.knows(message.producer_id)
-        if not found.user and is_free:
+        is_free = access.is_administrator or not session.is_enforced
+        if not found.user and (is_free or not self.knows(message.producer_id)):
             found.user = access.owner
+        elif not session.is_enforced:
+            return
         elif message.resume:
             raise producer.unknown_error(self._context, message.producer_id)
         else:

@@ -9,6 +9,7 @@ from qmgr_protocol.layout import to_array
 from qmgrd.core.context.producer import STAMP_RUNS_MAX
 from qmgrd.core.layout import keys
 from qmgrd.core.sessions.session import STREAMS_MAX
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
 
@@ -776,6 +777,20 @@ def test_any_user_may_open_any_producer_while_rights_are_only_reported() -> None
     guarded = Guarded(Manager(auth={"mode": "report"}))
     guarded.user("bob").producer(ID)
     assert guarded.user("eve").producer(ID, resume=True).commit_id == 0
+
+
+@pytest.mark.parametrize("opened_by", ["bob", "owner"])
+def test_user_keeps_its_producer_once_rights_are_enforced(opened_by: str) -> None:
+    store = MemoryStore()
+    reporting = Guarded(Manager(store, auth={"mode": "report"}))
+    bob = reporting.user("bob")
+    (bob if opened_by == "bob" else reporting.manager.connect("owner")).producer(ID)
+    reporting.manager.connect("bob", user="bob").producer(ID, resume=True)
+    assert reporting.user("eve").producer(ID, resume=True).commit_id == 0
+    reporting.manager.crash()
+    enforcing = Manager(store)
+    assert enforcing.connect("bob", user="bob").producer(ID, resume=True).commit_id == 0
+    assert opening(enforcing.connect("eve", user="eve"), resume=True) == ErrorCode.PRODUCER_UNKNOWN
 
 
 @pytest.mark.parametrize(("records", "least", "most"), [(0, 20, 20), (1, 1, 12)])
