@@ -291,7 +291,7 @@ class Broker:
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         if begun is not None:
-            self.auditor.end(begun, code)
+            self.auditor.end(begun, session, code)
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         self.auditor.refused(session, message)
