@@ -106,7 +106,7 @@ class Undeliverable:
                 record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
                 header = self._header(put.queue, error, times)
                 try:
-                    self._dead_letters.admit(record, extra, header)
+                    self._dead_letters.admit(record, extra, header, stream.peer)
                 except RequestError as cause:
                     why = _combined_error(error, cause)
                 else:
