@@ -219,6 +219,8 @@ class LinkStreams:
         stream = inbound_path.stream
         if put.extras:
             put = put._replace(extras=link_inbox.known_extras(put.extras))
+            check = inbound_path.session.check_right
+            put = link_rights.without_forged_notes(check, put, stream.peer, self._context.name)
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:

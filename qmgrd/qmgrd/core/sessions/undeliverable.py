@@ -71,7 +71,7 @@ class GivenUp(NamedTuple):
     """The messages of a stream that became dead letters since the daemon started."""
 
     messages: int
-    error: RequestError  # the reason of the last one
+    error: str  # the reason of the last one; an exception would keep the put in memory
 
 
 class Undeliverable:
@@ -106,7 +106,7 @@ class Undeliverable:
                 record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
                 header = self._header(put.queue, error, times)
                 try:
-                    self._dead_letters.admit(record, extra, header)
+                    self._dead_letters.admit(record, extra, header, stream.peer)
                 except RequestError as cause:
                     why = _combined_error(error, cause)
                 else:
@@ -135,7 +135,7 @@ class Undeliverable:
     def _count_given_up(self, stream: LinkInbox, error: RequestError) -> None:
         before = self._given_up.pop(stream.stream_id, None)
         messages = 1 if before is None else before.messages + 1
-        self._given_up[stream.stream_id] = GivenUp(messages, error)
+        self._given_up[stream.stream_id] = GivenUp(messages, str(error))
         if len(self._given_up) > STREAMS_MAX:
             self._given_up.popitem(last=False)
 
@@ -172,7 +172,7 @@ class Undeliverable:
         given_up = self._given_up.get(stream_id)
         dead = {
             "dead_letters": 0 if given_up is None else given_up.messages,
-            "dead_error": "" if given_up is None else str(given_up.error),
+            "dead_error": "" if given_up is None else given_up.error,
         }
         known = self._streams.get(stream_id)
         if not known:

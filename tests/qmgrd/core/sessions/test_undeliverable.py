@@ -11,7 +11,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
 from qmgrd.core.queue.notes import NOTE_MAX_BYTES
-from qmgrd.core.returns import dead_letters
+from qmgrd.core.returns import link_shares
 from qmgrd.core.sessions import undeliverable
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
@@ -218,7 +218,7 @@ def test_link_fills_only_a_share_of_the_store_with_dead_letters(
 ) -> None:
     app, far = manager_of(retries=0)
     far.send(1, member(1, 1), member(2, 1))
-    monkeypatch.setattr(dead_letters, "MAP_SHARE", app.manager.config.store.map_bytes)
+    monkeypatch.setattr(link_shares, "MAP_SHARE", app.manager.config.store.map_bytes)
     assert codes(far.send(3, member(3, 1))) == [(3, ErrorCode.GROUP_NUMBER_TAKEN)]
     assert "links may fill it up to 1 bytes" in inbound(app)[3]
     assert far.send(4, message(4)) == []
