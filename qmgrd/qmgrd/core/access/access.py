@@ -7,8 +7,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
-from qmgrd.core.access.user_limits import UNLIMITED, reached_error
+from qmgrd.core.access.user_limits import UNLIMITED, UserLimits, reached_error
 from qmgrd.core.limits.put_rates import PutRate
+from qmgrd.core.limits.user_unread import UserUnread
 from qmgrd.core.queue.stored_bytes import StoredBytes
 
 DECISIONS_MAX = 10_000  # decisions of a user, because a user may send any number of names
@@ -71,6 +72,7 @@ class Access:
         "put_rate",
         "sessions",
         "stored",
+        "unread",
         "user",
     )
 
@@ -94,12 +96,19 @@ class Access:
         self.limits = UNLIMITED
         self.put_rate = PutRate()
         self.sessions: dict[int, OpenSession] = {}
+        self.unread = UserUnread(self.sessions)
         self.stored = stored or StoredBytes(user)
         self._remembered = remembered or RememberedDecisions()
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
         self._tables: tuple[GrantTable, ...] = ()
+
+    def limit(self, limits: UserLimits) -> None:
+        """Sets the limits of the user."""
+        self.limits, self.stored.limit_bytes = limits, limits.stored_bytes_max
+        self.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
+        self.unread.limit_bytes = limits.unread_bytes_max
 
     def grant(
         self, grants: list[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
