@@ -117,6 +117,7 @@ class Daemon:
             self._facts,
             self._facts_of,
             time.perf_counter_ns,
+            lambda number: self.unsent.of(number),
             is_maintenance=self._is_maintenance,
         )
         log_all(turns.notes)

@@ -397,6 +397,10 @@ class Peer:
         except LocalProtocolError:
             return b""
 
+    def wrote(self, size_bytes: int) -> None:
+        """Counts bytes that the shell wrote, for the limit of the user."""
+        self._intake.wrote(self.number, size_bytes)
+
     def poll(self, now_ms: int) -> bytes:
         """Returns a ping if one is due.
 

@@ -249,6 +249,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._longest_bytes = size_bytes
         if size_bytes >= COUNTED_BYTES:
             self._host.unsent.wrote(size_bytes)
+            self.peer.wrote(size_bytes)
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:

@@ -27,6 +27,7 @@ class UserLimits(NamedTuple):
     stored_bytes_max: int = 0
     puts_per_s_max: int = 0
     put_bytes_per_s_max: int = 0
+    unread_bytes_max: int = 0
 
 
 UNLIMITED = UserLimits()

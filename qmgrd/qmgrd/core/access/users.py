@@ -400,10 +400,10 @@ class Users:
         limits = self._defaults
         if user.limits:
             limits = in_force(self._context.config.user_defaults, user.limits)
-        access.limits, access.stored.limit_bytes = limits, limits.stored_bytes_max
-        access.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
+        access.limit(limits)
         for connection in access.sessions:
             self._context.put_rates.watch(connection, access.put_rate)
+            self._context.unread_replies.watch(connection, access.unread)
 
     def _apply(self, user: User) -> None:
         """Gives the access of *user* the rights of its grants and roles."""
