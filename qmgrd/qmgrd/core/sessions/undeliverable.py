@@ -103,7 +103,9 @@ class Undeliverable:
                     continue
             else:
                 why, times = error, times + may_end
-            known[seq_id] = Refusal(put.queue, why, times)
+            # The error that was raised holds the frames that handled it, and thus the whole put.
+            kept = RequestError(why.code, why.text, why.retry_after_ms)
+            known[seq_id] = Refusal(put.queue, kept, times)
             held_back = held_back or (seq_id, why)
         return held_back
 
