@@ -15,7 +15,7 @@ from qmgrd.core.queue import notes
 
 
 def without_refused(check: Check, put: m.Put, peer: str, own: str) -> list[list[Any]]:
-    """Returns the extras of *put*, in which no note names a queue that the user may not put on.
+    """Returns the decoded extras of *put*: no note names a queue that the user may not put on.
 
     Such a note loses its original queue. A dead letter may always return to a queue of *peer*, the
     queue manager that sent it.
@@ -24,7 +24,7 @@ def without_refused(check: Check, put: m.Put, peer: str, own: str) -> list[list[
 
 
 def _checked(check: Check, extra: dict[str, Any], peer: str, own: str) -> dict[str, Any]:
-    note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+    note = extra.get(m.EXTRA_NOTE, {})
     original = notes.original_queue(note, own)
     if not original or note["manager"] == peer:
         return extra
@@ -33,5 +33,5 @@ def _checked(check: Check, extra: dict[str, Any], peer: str, own: str) -> dict[s
         check(Right.PUT, original)
     except RequestError:
         kept = {key: note[key] for key in note if key not in ("queue", "manager")}
-        return extra | {m.EXTRA_NOTE: notes.encode(kept) if kept else b""}
+        return extra | {m.EXTRA_NOTE: kept}
     return extra

@@ -18,6 +18,7 @@ from qmgrd.core.catalogue.link_definitions import has_dialling
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.link import extras as link_extras
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.puts import link_rights, origin_right
@@ -215,7 +216,7 @@ class LinkStreams:
         """Stores the new records of *put*. Reports refused records to the sender."""
         stream = inbound_path.stream
         if put.extras:
-            put = put._replace(extras=link_inbox.known_extras(put.extras))
+            put = put._replace(extras=link_extras.known(put))
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
@@ -310,6 +311,8 @@ class LinkStreams:
     def _receive(self, inbound_path: InboundPath, put: m.Put) -> list[tuple[int, RequestError]]:
         """Stores the new records of a link's *put*. Returns the refused ids with their errors."""
         context, stream = self._context, inbound_path.stream
+        if put.extras:
+            put = put._replace(extras=link_extras.decoded(put.extras))
         if not route.may_forward(put.queue, context.name):
             return self._store(inbound_path, put)
         stream.inbox.check(put.first_id + len(put.records) - 1)
@@ -348,6 +351,8 @@ class LinkStreams:
                 )
             if not target:
                 put = route.arrived(put)
+            if put.extras:
+                put = put._replace(extras=link_extras.encoded(put.extras))
             fitting = context.count_fitting(put.records, evicts=queue.bounds.overflow != "refuse")
             if fitting < count:
                 refused = self._no_pages(stream, put, fitting)
@@ -355,7 +360,7 @@ class LinkStreams:
                     records=put.records[:fitting],
                     extras=[extra for extra in put.extras if extra[0] < fitting],
                 )
-            context.reserve([*put.records, *link_inbox.notes_of(put)])
+            context.reserve([*put.records, *link_extras.notes_of(put.extras)])
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))
