@@ -83,6 +83,8 @@ class InboundRow(TypedDict):
     blocked_queue: str | None
     tries_left: int | None
     error: str
+    dead_letters: int
+    dead_error: str
 
 
 class AllowedRow(TypedDict):

@@ -316,6 +316,11 @@ class ErrorCode(Coded):
         "Log in as a user that is bound to the queue manager. If the queue manager was renamed, "
         "type: qmctl user alter USER --queue-manager NAME. If its store was created again: qmctl "
         "link allow NAME --store-id HEX.")
+    SENDER_NOT_AUTHORIZED = (
+        716, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
+        "The user of a link may not put a message that the link sent.",
+        "The message is now a dead letter at its destination. Grant the right there, and then move "
+        "it: qmctl dlq retry --to QUEUE.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot failed. The text states the reason. Its files are deleted.",

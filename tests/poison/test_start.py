@@ -4,10 +4,12 @@
 """
 
 import pytest
+from sortedcontainers import SortedDict
 
 from qmgr_protocol.codec import pack
 from qmgrd.core.context.aside import Aside
 from qmgrd.core.jobs.due_work import DueWork
+from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from tests.poison.damage import Damage
@@ -24,8 +26,17 @@ def test_damaged_stores_start_and_serve() -> None:
 
 
 def test_publication_without_a_topic_is_set_aside() -> None:
-    """The fan-out of the publication, which has no topic, failed repeatedly."""
-    Trial(20052).run()
+    """The fan-out of the publication, which has no topic, failed repeatedly (seed 20052)."""
+    trial = Trial(0)
+    trial.store.rows = SortedDict(filled())
+    progress = rows.unseal(keys.FAN_OUT, trial.store.rows[keys.FAN_OUT])
+    first, _, _ = keys.FAN_OUT_ROW.unpack(progress)
+    key = keys.message(keys.PUBLICATIONS_ID, 0, keys.PRIORITY_TOP, first)
+    publication = entries.decode(trial.store.rows[key])
+    assert publication.target == "flights/JFK"
+    trial.store.rows[key] = entries.encode(publication._replace(target=""))
+    trial.damage = Damage("no topic", key)
+    trial.run()
 
 
 def test_store_of_the_trials_has_rows_of_every_kind() -> None:

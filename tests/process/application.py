@@ -5,10 +5,14 @@ A test can kill the process with -9 at any item.
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from qmgr_client.credentials import PASSWORD_FILE, USER, Credentials
+from tests.process.load import OWNER
 
 REPO = Path(__file__).parent.parent.parent
 COMMAND = (sys.executable, "-m", "tests.process.group_app")
@@ -21,10 +25,15 @@ class Application:
     across all restarts.
     """
 
-    def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, address: str, command: Sequence[str] = COMMAND, login: Credentials = OWNER
+    ) -> None:
         self.at = 0
         self.kills = 0
         self._command = (*command, address)
+        self._environment = dict(os.environ)
+        if login.user:
+            self._environment |= {USER: login.user, PASSWORD_FILE: login.password_file}
         self._process: asyncio.subprocess.Process | None = None
 
     def begin(self) -> None:
@@ -36,7 +45,7 @@ class Application:
         if self._process is None:
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=pipe, stdout=pipe, cwd=REPO
+                *self._command, stdin=pipe, stdout=pipe, cwd=REPO, env=self._environment
             )
             if await self._next() is None:
                 raise RuntimeError(

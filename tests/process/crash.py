@@ -1,13 +1,17 @@
 """Kills real daemons under load at random: ``python -m tests.process.crash --cycles 100``.
 
     LOCAL   producers ──▶ EDGE ──▶ consumers
-    AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
+    AWAY    producers ──▶ EDGE ══link with TLS══▶ HUB ──▶ consumers
     units   on EDGE: pairs of messages that move from queue to queue, see unit_load.py
     groups  on EDGE: put in several units, then got by pinned consumers or read in several units, by
             applications that are also killed and resume, see group_load.py
     history of LOCAL and AWAY: exported during the run, checked against the answers, see
             history_load.py
     topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
+    guests  on EDGE and HUB: clients that try what they may not do, while their rights change, see
+            guest_load.py
+
+The link and all clients log in as users that have only the rights that they need.
 
 Each cycle kills one daemon or both with -9 at a random moment, in some cases during a start, and
 starts them again. At the end, the load stops, everything drains, and the ledger must balance: no
@@ -25,50 +29,93 @@ import random
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from qmgr_client.aio import connect
 from qmgr_demo.cluster import Node
+from qmgr_demo.security import Security, User
 from qmgrd.verify.verify import verify
+from tests.process.group_load import USER as GROUPS
 from tests.process.group_load import GroupLoad
+from tests.process.guest_load import QUEUE as GUEST_QUEUE
+from tests.process.guest_load import USERS as GUESTS
+from tests.process.guest_load import GuestLoad, counted
+from tests.process.history_load import USER as EXPORT
 from tests.process.history_load import HistoryLoad
 from tests.process.kill import kill_some
 from tests.process.link_faults import drawn
 from tests.process.link_load import LinkLoad, report
-from tests.process.load import WAIT_MS, Load
+from tests.process.load import CONSUMER, PRODUCER, Load
+from tests.process.topic_load import USER as TOPICS
 from tests.process.topic_load import TopicLoad
-from tests.process.unit_ledger import UnitLedger
+from tests.process.unit_load import USER as UNITS
 from tests.process.unit_load import UnitLoad
 
 
-async def campaign(
-    directory: Path, cycles: int, seed: int
-) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad, list[HistoryLoad]]:
+class Loads(NamedTuple):
+    """All work of a campaign."""
+
+    messages: list[Load]  # LOCAL and AWAY
+    units: UnitLoad
+    groups: GroupLoad
+    topics: TopicLoad
+    guests: list[GuestLoad]
+    exports: list[HistoryLoad]  # of EDGE and HUB
+
+    @property
+    def working(self) -> "list[Load | UnitLoad | GroupLoad | TopicLoad | GuestLoad]":
+        """All work except the exports, which end last."""
+        return [*self.messages, self.units, self.groups, self.topics, *self.guests]
+
+    def faults(self) -> dict[str, dict[str, Any]]:
+        """Returns the problems other than those of messages, by the kind of work and of fault."""
+        found: dict[str, dict[str, Any]] = {
+            "units": self.units.ledger.faults(),
+            "groups": self.groups.faults(),
+            "topics": self.topics.faults(),
+        }
+        found |= {f"guests of {guests.node.name}": guests.faults() for guests in self.guests}
+        for export, load in zip(self.exports, self.messages, strict=True):
+            found[export.name] = export.faults(load)
+        return found
+
+
+async def campaign(directory: Path, cycles: int, seed: int) -> Loads:
     """Runs the load during *cycles* of kills; returns the results."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
     nodes = [hub, edge]
+    security = Security(directory / "secrets")
+    security.protect(hub)
+    security.protect(edge, logins={hub.name: edge.name})
     for node in nodes:
         node.start()
     try:
-        await _define(hub, edge)
-        loads = [
-            Load(edge, edge, "LOCAL", "LOCAL", rng.random().__hash__()),
-            Load(edge, hub, "AWAY@HUB", "AWAY", rng.random().__hash__()),
-        ]
-        units = UnitLoad(edge.address, rng.random().__hash__())
-        groups = GroupLoad(edge.address, rng.random().__hash__())
-        topics = TopicLoad(edge.address, rng.random().__hash__())
-        exports = [HistoryLoad(node, rng.random().__hash__()) for node in (edge, hub)]
+        await _define(security, hub, edge)
+        seeds = iter(partial(rng.randrange, 2**32), -1)
+        loads = Loads(
+            [
+                Load(edge, edge, "LOCAL", "LOCAL", next(seeds)),
+                Load(edge, hub, "AWAY@HUB", "AWAY", next(seeds)),
+            ],
+            UnitLoad(edge.address, next(seeds), login=edge.login(UNITS.name)),
+            GroupLoad(edge.address, next(seeds), login=edge.login(GROUPS.name)),
+            TopicLoad(edge.address, next(seeds), login=edge.login(TOPICS.name)),
+            [
+                GuestLoad(edge, ["LOCAL", "AWAY@HUB", "IN"], next(seeds)),
+                GuestLoad(hub, ["AWAY"], next(seeds)),
+            ],
+            [HistoryLoad(node, next(seeds)) for node in (edge, hub)],
+        )
         async with asyncio.TaskGroup() as tasks:
-            for export in exports:
+            for export in loads.exports:
                 tasks.create_task(export.run())
             await asyncio.sleep(0)
-            await _live(rng, nodes, cycles, loads, units, groups, topics)
-            for export in exports:
+            await _live(rng, nodes, cycles, loads)
+            for export in loads.exports:
                 export.stopping.set()
-        return loads, units.ledger, groups, topics, exports
+        return loads
     finally:
         for node in nodes:
             code = node.stop()
@@ -76,44 +123,43 @@ async def campaign(
                 print(f"{node.name} stopped with {code}:\n{node.log_tail()}", file=sys.stderr)
 
 
-async def _live(
-    rng: random.Random,
-    nodes: list[Node],
-    cycles: int,
-    loads: list[Load],
-    units: UnitLoad,
-    groups: GroupLoad,
-    topics: TopicLoad,
-) -> None:
+async def _live(rng: random.Random, nodes: list[Node], cycles: int, loads: Loads) -> None:
     """Kills daemons under load, then drains everything."""
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(units.run())
-        tasks.create_task(groups.run())
-        tasks.create_task(topics.run())
-        for load in loads:
-            tasks.create_task(load.run())
+        for work in loads.working:
+            tasks.create_task(work.run())
         for cycle in range(cycles):
             for node in nodes:
-                async with connect(node.address, name="crash", wait_ms=WAIT_MS):
+                async with node.connect("crash"):
                     pass  # The daemon is up.
             await asyncio.sleep(rng.uniform(0.0, 0.6))
             await kill_some(rng, nodes)
             if cycle % 10 == 9:
-                _show(cycle + 1, cycles, loads)
-        units.stopping.set()
-        groups.stopping.set()
-        topics.stopping.set()
-        for load in loads:
-            load.stopping.set()
+                _show(cycle + 1, cycles, loads.messages)
+        for work in loads.working:
+            work.stopping.set()
 
 
-async def _define(hub: Node, edge: Node) -> None:
-    async with connect(hub.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.admin.queue_create("AWAY", accounting="on")
+async def _define(security: Security, hub: Node, edge: Node) -> None:
+    consumer = (["get"], "queue", "AWAY")
+    at_hub = [User(edge.name, ["peer"], queue_manager=edge.name), User(CONSUMER, grants=[consumer])]
+    at_edge = [
+        User(PRODUCER, grants=[(["put"], "queue", queue) for queue in ("LOCAL", "AWAY@HUB")]),
+        User(CONSUMER, grants=[(["get"], "queue", "LOCAL")]),
+        UNITS,
+        GROUPS,
+        TOPICS,
+    ]
+    for node, users in ((hub, at_hub), (edge, at_edge)):
+        await security.create_users(node, [*users, EXPORT, *GUESTS])
+    async with hub.connect("crash") as manager:
+        for queue in ("AWAY", GUEST_QUEUE):
+            await manager.admin.queue_create(queue, accounting="on")
         await manager.admin.link_allow(edge.name)
-    async with connect(edge.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.admin.queue_create("LOCAL", accounting="on")
-        await manager.admin.link_create("HUB", [hub.tcp])
+    async with edge.connect("crash") as manager:
+        for queue in ("LOCAL", GUEST_QUEUE):
+            await manager.admin.queue_create(queue, accounting="on")
+        await manager.admin.link_create("HUB", [edge.dialled(hub.tcp)])
         await manager.admin.queue_create("AWAY@HUB")
 
 
@@ -158,22 +204,18 @@ def linked(directory: Path, cycles: int, seed: int) -> int:
 def unlinked(directory: Path, cycles: int, seed: int) -> int:
     """Runs the campaign of one link and all other loads; returns 0 if the ledgers balance."""
     began = time.monotonic()
-    loads, units, groups, topics, exports = asyncio.run(campaign(directory, cycles, seed))
-    ledgers = [load.ledger for load in loads]
+    loads = asyncio.run(campaign(directory, cycles, seed))
+    units, groups, topics = loads.units.ledger, loads.groups, loads.topics
+    ledgers = [load.ledger for load in loads.messages]
     lost = len(topics.lost) + sum(len(ledger.lost) for ledger in ledgers)
     doubled = len(topics.doubled) + sum(len(ledger.doubled) for ledger in ledgers)
     unexpected = sum(len(ledger.unexpected) for ledger in ledgers)
     found = [one for name in ("HUB", "EDGE") for one in verify(directory / name).findings.kept]
     for one in found:
         print(one, file=sys.stderr)
-    told: dict[str, Any] = {
-        "units": units.faults(),
-        "groups": groups.faults(),
-        "topics": topics.faults(),
-    } | {x.name: x.faults(load) for x, load in zip(exports, loads, strict=True)}
     faults = {
         what: {kind: some for kind, some in found_there.items() if some}
-        for what, found_there in told.items()
+        for what, found_there in loads.faults().items()
     }
     for what, kinds in faults.items():
         for kind, some in kinds.items():
@@ -194,8 +236,9 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
         f"published={len(topics.acknowledged)} delivered={topics.delivered} "
         f"parked={len(topics.parked)} republished={len(topics.republished)} "
         f"topic_faults={count['topics']} "
-        f"history_rows={sum(len(x.rows) for x in exports)} "
-        f"history_faults={sum(count[x.name] for x in exports)} "
+        f"history_rows={sum(len(x.rows) for x in loads.exports)} "
+        f"history_faults={sum(count[x.name] for x in loads.exports)} "
+        f"{counted(loads.guests)} "
         f"seconds={time.monotonic() - began:.0f}"
     )
     return 1 if lost or doubled or unexpected or found or any(count.values()) else 0

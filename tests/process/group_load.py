@@ -14,13 +14,15 @@ import random
 import time
 from collections.abc import Sequence
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
+from qmgr_client.credentials import Credentials
 from qmgr_client.message import Message
+from qmgr_demo.security import User
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.process.application import COMMAND, Application
 from tests.process.group_app import BATCH, BILLS, STATUS
+from tests.process.load import OWNER, connected
 
-WAIT_MS = 60_000
 STALL_MAX_S = 60
 PUTTERS, CONSUMERS = 4, 2
 LENGTH_MAX = 40
@@ -28,6 +30,8 @@ KILL_EVERY = 5  # in one of this many groups, the application is killed
 TRIES_MAX = 50  # maximum number of tries for one group
 BACKLOG_MAX = 200  # maximum number of groups that are put but not yet received
 QUEUES = ("GROUPS", "READ", BILLS, STATUS)
+RIGHTS = ["create", "put", "get", "browse", "show"]
+USER = User("groups", grants=[(RIGHTS, "queue", queue) for queue in QUEUES])
 
 
 class GroupLoad:
@@ -44,6 +48,7 @@ class GroupLoad:
         stall_max_s: float = STALL_MAX_S,
         kill_every: int = KILL_EVERY,
         command: Sequence[str] = COMMAND,
+        login: Credentials = OWNER,
     ) -> None:
         """Works on the daemon at *address*.
 
@@ -51,6 +56,7 @@ class GroupLoad:
             stall_max_s: The time without a message after which missing messages count as lost.
             kill_every: An application is killed in one of this many groups.
             command: The program to run as an application.
+            login: The user of all applications and clients.
         """
         self.stopping = asyncio.Event()
         self.lengths: dict[str, int] = {}
@@ -63,12 +69,12 @@ class GroupLoad:
         self.left: list[str] = []
         self.resumed = 0  # number of groups whose put resumed from a status message
         self.read_on = 0  # number of groups whose read resumed
-        self._address = address
+        self._address, self._login = address, login
         self._stall_max_s = stall_max_s
         self._kill_every = kill_every
         self._random = random.Random(seed)
-        self._putters = [Application(address, command) for _ in range(PUTTERS)]
-        self._reader = Application(address, command)
+        self._putters = [Application(address, command, login) for _ in range(PUTTERS)]
+        self._reader = Application(address, command, login)
 
     @property
     def kills(self) -> int:
@@ -119,7 +125,7 @@ class GroupLoad:
                 missing, since = self.missing, time.monotonic()
 
     def _connect(self) -> QueueManager:
-        return connect(self._address, name="groups", wait_ms=WAIT_MS)
+        return connected(self._address, "groups", self._login)
 
     # -- putting
 

@@ -13,7 +13,7 @@ which the right is given is not refused.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class GuestLoad:
         self.allowed = 0
         self.changes = 0
         self.stopping = asyncio.Event()
-        self._node, self._queues = node, [QUEUE, *queues]
+        self.node, self._queues = node, [QUEUE, *queues]
         self._random = random.Random(seed)
         self._periods = {GUEST: Period(0, False), VISITOR: Period(0, False)}
         self._barred: set[bytes] = set()  # bodies of attempts in a barred period
@@ -71,8 +71,12 @@ class GuestLoad:
                 if message.body in self._barred or message.body.startswith(b"stranger"):
                     self.let_in.append(f"{message.body!r} is on {QUEUE}")
 
+    def faults(self) -> dict[str, list[str]]:
+        """Returns the problems by type of fault."""
+        return {"let in": self.let_in, "shut out": self.shut_out}
+
     def _owner(self) -> QueueManager:
-        return self._node.connect("operator")
+        return self.node.connect("operator")
 
     # -- changes of rights
 
@@ -118,7 +122,7 @@ class GuestLoad:
         await owner.admin.user_delete(VISITOR)
 
     def _password(self, user: str) -> str:
-        with open(self._node.password_file(user)) as file:
+        with open(self.node.password_file(user)) as file:
             return file.read()
 
     # -- attempts
@@ -129,7 +133,7 @@ class GuestLoad:
             await self._pause()
             before = self._periods[user]
             try:
-                async with self._node.connect("guest", user) as client:
+                async with self.node.connect("guest", user) as client:
                     while not self.stopping.is_set():
                         await self._attempt(user, client)
                         await self._pause()
@@ -174,7 +178,7 @@ class GuestLoad:
 
     async def _strange(self) -> None:
         """Tries all queues as a user without rights."""
-        async with self._node.connect("stranger", STRANGER) as client:
+        async with self.node.connect("stranger", STRANGER) as client:
             while not self.stopping.is_set():
                 queue = self._random.choice(self._queues)
                 number = self._random.randrange(TRIES)
@@ -190,7 +194,7 @@ class GuestLoad:
         """Tries to log in as the administrator with a wrong password."""
         while not self.stopping.is_set():
             try:
-                async with connect(self._node.address, user="admin", password="a wrong guess"):
+                async with connect(self.node.address, user="admin", password="a wrong guess"):
                     self.let_in.append("an impostor logged in as admin")
             except (ConnectFailed, RequestError):
                 self.refused += 1
@@ -198,6 +202,17 @@ class GuestLoad:
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._random.uniform(*PAUSE_S))
+
+
+def counted(guests: Sequence[GuestLoad]) -> str:
+    """Returns the counters of all *guests* for a summary line."""
+    return (
+        f"let_in={sum(len(one.let_in) for one in guests)} "
+        f"shut_out={sum(len(one.shut_out) for one in guests)} "
+        f"denied={sum(one.refused for one in guests)} "
+        f"allowed={sum(one.allowed for one in guests)} "
+        f"rights_changed={sum(one.changes for one in guests)}"
+    )
 
 
 async def _tried(client: QueueManager, number: int, queue: str) -> None:

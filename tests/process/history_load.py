@@ -5,13 +5,14 @@ import random
 from collections import Counter
 from typing import Any
 
-from qmgr_client.aio import connect
 from qmgr_demo.cluster import Node
+from qmgr_demo.security import User
 from qmgr_protocol.errors import RequestError
-from tests.process.load import WAIT_MS, Load
+from tests.process.load import Load
 from tests.qmgrd.core.past import Told, replay, tell
 
 CURSOR = "CRASH"
+USER = User("export", grants=[(["history"], "manager", ""), (["export"], "cursor", CURSOR)])
 FORGETS = 0.05  # fraction of the reads after which the export crashes and asks for its cursor
 
 
@@ -29,7 +30,7 @@ class HistoryLoad:
 
     async def run(self) -> None:
         """Exports until a stop is requested, then exports the rest."""
-        async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
+        async with self.node.connect("export", USER.name) as manager:
             after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
             while True:
                 is_last = self.stopping.is_set()

@@ -2,11 +2,11 @@
 
     for each call and error: the 1st call fails, then the 2nd, ... until each has failed once
 
-In each case, a daemon first runs on an empty directory (workload.py). strace injects the error. The
-daemon then runs again without strace. All acknowledged messages must exist once, and the store must
-be intact. ``EXPECTED`` defines the valid ends of the first run, depending on the call, error and
-file. The command prints one summary line. After any fault it exits with 1, and prints the command
-that repeats the case.
+In each case, a daemon with TLS first runs on an empty directory (workload.py). strace injects the
+error. The daemon then runs again without strace. All acknowledged messages must exist once, and the
+store must be intact. ``EXPECTED`` defines the valid ends of the first run, depending on the call,
+error and file. The command prints one summary line. After any fault it exits with 1, and prints the
+command that repeats the case.
 
 In scope ``daemon``, a fault affects the main thread from its first call on. In scope ``snapshot``,
 it affects every thread and the process that writes the snapshot, after a snapshot was requested.
@@ -30,6 +30,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.certificates import Certificates
 from tests.process.daemon import PATIENCE_S, Daemon
 from tests.process.workload import Fault, Workload
 
@@ -77,9 +78,11 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),
     # The daemon does not continue a copy here either.
     ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),
+    # OpenSSL does not open a file again.
+    ("daemon", "openat", "EINTR", "tls/*", {"configuration", "lives"}),
     ("*", "*", "EINTR", "*", {"lives"}),
     # The store, at the start and at each commit
-    ("daemon", "openat", "*", "data.toml", {"configuration"}),
+    ("daemon", "openat", "*", "data.toml tls/*", {"configuration"}),
     ("daemon", "pwrite64 writev fdatasync ftruncate pread64", "*", STORE, {"store"}),
     ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # includes a first read
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
@@ -182,7 +185,9 @@ def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
     Args:
         command: Another daemon to run instead of qmgrd.
     """
-    daemon, trace = Daemon(directory / "data", listen={"tcp": ["127.0.0.1:0"]}), directory / "trace"
+    listen = {"tcp": ["127.0.0.1:0"], "tls": ["127.0.0.1:0"]}
+    tls = Certificates(directory / "tls").section()
+    daemon, trace = Daemon(directory / "data", listen=listen, tls=tls), directory / "trace"
     plain = list(command or daemon.command)
     if case.scope == "daemon":
         daemon.command = [*case.strace, "-D", "-o", str(trace), *plain]
@@ -335,11 +340,11 @@ def first_of_ours(case: Case, directory: Path) -> int:
     return max(1, sum(line.startswith(f"{case.call}(") for line in calls) - 4)
 
 
-def numbers(case: Case, last: int, directory: Path) -> Iterator[int]:
+def numbers(case: Case, last: int, directory: Path, step: int = 1) -> Iterator[int]:
     """Yields the numbers of the calls that must fail, starting with that of *case*."""
     ours = first_of_ours(case, directory)
-    yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP)
-    yield from range(max(case.n, ours), last + 1)
+    yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP * step)
+    yield from range(max(case.n, ours), last + 1, step)
 
 
 def campaign(wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
@@ -361,7 +366,7 @@ def campaign(wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
 def _until_clean(case: Case, wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
     directory = wanted.dir / "run"
     directory.mkdir(parents=True)
-    for n in list(numbers(case, min(wanted.last, case.n + 10_000), directory)):
+    for n in list(numbers(case, min(wanted.last, case.n + 10_000), directory, wanted.step)):
         shutil.rmtree(directory)
         directory.mkdir()
         case = case._replace(n=n)
@@ -383,6 +388,7 @@ def main() -> int:
     parser.add_argument("--error", default="*", help="error of the call; ENOSPC+ is permanent")
     parser.add_argument("--from", type=int, default=1, dest="first", metavar="N")
     parser.add_argument("--to", type=int, default=1 << 30, dest="last", metavar="N")
+    parser.add_argument("--step", type=int, default=1, help="only one in STEP calls fails")
     parser.add_argument("--seed", type=int, default=0, help="seed of sizes and counts")
     parser.add_argument("--dir", type=Path, default=Path("build/inject"))
     wanted = parser.parse_args()

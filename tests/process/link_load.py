@@ -26,7 +26,7 @@ from qmgr_proxy.proxy import Proxy
 from qmgrd.verify.verify import verify
 from tests.process.guest_load import QUEUE as GUEST_QUEUE
 from tests.process.guest_load import USERS as GUESTS
-from tests.process.guest_load import GuestLoad
+from tests.process.guest_load import GuestLoad, counted
 from tests.process.link_faults import LinkFaults
 from tests.process.load import CONSUMER, PRODUCER, STALL_MAX_S, Load
 
@@ -249,13 +249,10 @@ def report(load: LinkLoad, cycles: int, seed: int, seconds: float) -> int:
         f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "
         f"lost={len(faults.get('lost', ()))} doubled={len(faults.get('doubled', ()))} "
         f"unexpected={len(faults.get('unexpected', ()))} "
-        f"let_in={len(faults.get('let in', ()))} shut_out={len(faults.get('shut out', ()))} "
         f"damaged={len(faults.get('damaged', ()))} unsettled={len(faults.get('unsettled', ()))} "
         f"kills={done['kill']} stops={done['stop']} cuts={done['cut']} stalls={done['stall']} "
         f"slows={done['slow']} refusals={done['refuse']} "
-        f"denied={sum(guests.refused for guests in load.guests)} "
-        f"allowed={sum(guests.allowed for guests in load.guests)} "
-        f"rights_changed={sum(guests.changes for guests in load.guests)} "
-        f"resent={load.resent} link_stalls={load.stalls} seconds={seconds:.0f}"
+        f"{counted(load.guests)} resent={load.resent} link_stalls={load.stalls} "
+        f"seconds={seconds:.0f}"
     )
     return len(faults)

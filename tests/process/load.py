@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.credentials import Credentials
 from qmgr_client.message import PutResult
 from qmgr_demo.cluster import Node
 from qmgr_demo.ledger import Ledger
@@ -19,6 +21,14 @@ BACKLOG_MAX = 50_000
 PRODUCERS = CONSUMERS = 2
 PRODUCER, CONSUMER = "producer", "consumer"  # users, if the daemon has users
 SIZES = (0, 100, 1_000, 9_000)
+OWNER = Credentials("")  # of a client that needs no login
+
+
+def connected(address: str, name: str, login: Credentials) -> QueueManager:
+    """Returns a client that logs in with *login*, and outlasts kills of the daemon."""
+    return connect(
+        address, name=name, wait_ms=WAIT_MS, user=login.user, password_file=login.password_file
+    )
 
 
 async def nothing_is_left() -> bool:

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASO
         (Case("daemon", "fdatasync", "EIO", 6), "store"),
         (Case("daemon", "writev", "ENOSPC+", 5), "store"),
         (Case("daemon", "ftruncate", "EINTR", 1), "lives"),
-        (Case("daemon", "listen", "EADDRINUSE", 2), "listen"),
+        (Case("daemon", "listen", "EADDRINUSE", 3), "listen"),
         (Case("daemon", "accept4", "EMFILE", 1), "lives, warned"),
         (Case("snapshot", "openat", "EMFILE+", 1), "lives, refused"),
         (Case("snapshot", "fsync", "EIO", 4), "lives, refused"),

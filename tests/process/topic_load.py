@@ -16,13 +16,15 @@ import random
 import time
 from collections.abc import Sequence
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
 from qmgr_client.attributes import SubscriptionAttributes
+from qmgr_client.credentials import Credentials
 from qmgr_client.message import Message, PutResult
+from qmgr_demo.security import User
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.topic import filter_of, fits, levels_of
+from tests.process.load import OWNER, connected
 
-WAIT_MS = 60_000
 STALL_MAX_S = 60
 BACKLOG_MAX = 5_000  # maximum number of publications that some subscriber has not consumed
 PUBLISHERS = 2
@@ -32,6 +34,15 @@ FAILS = "CRASH:fails"
 SUBSCRIBERS = {"CRASH:all": "flights/#", "CRASH:ua": "flights/+/UA", FAILS: "flights/#"}
 TOPICS = ("flights", "flights/JFK", "flights/JFK/UA", "flights/LAX/UA", "flights/LAX/AA")
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+USER = User(
+    "topics",
+    grants=[
+        (["publish", "subscribe"], "topic", "flights/#"),
+        (["create", "get", "show"], "subscription", "CRASH:*"),
+        (["republish"], "subscription", "*"),  # republishes without naming subscriptions
+        (["show"], "queue", PUBLICATIONS),
+    ],
+)
 
 
 class TopicLoad:
@@ -41,11 +52,19 @@ class TopicLoad:
     answered.
     """
 
-    def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        seed: int,
+        *,
+        stall_max_s: float = STALL_MAX_S,
+        login: Credentials = OWNER,
+    ) -> None:
         """Works on the daemon at *address*.
 
         Args:
             stall_max_s: The time without a message after which missing messages count as lost.
+            login: The user that does the work.
         """
         self.stopping = asyncio.Event()
         self.tried: dict[int, str] = {}  # topics by number
@@ -58,7 +77,7 @@ class TopicLoad:
         self.unexpected: list[str] = []
         self.left: list[str] = []
         self._uids: dict[int, str] = {}
-        self._address = address
+        self._address, self._login = address, login
         self._stall_max_s = stall_max_s
         self._random = random.Random(seed)
 
@@ -112,7 +131,7 @@ class TopicLoad:
         self.left += [f"parked: {row['uid']}" async for row in manager.admin.republish_list()]
 
     def _connect(self) -> QueueManager:
-        return connect(self._address, name="topics", wait_ms=WAIT_MS)
+        return connected(self._address, "topics", self._login)
 
     async def _publish(self) -> None:
         async with self._connect() as manager:

@@ -12,14 +12,16 @@ import random
 import time
 from collections.abc import Iterable
 
-from qmgr_client.aio import QueueManager, connect
+from qmgr_client.aio import QueueManager
 from qmgr_client.attributes import QueueAttributes
+from qmgr_client.credentials import Credentials
 from qmgr_client.errors import UnknownOutcome
 from qmgr_client.message import Message
+from qmgr_demo.security import User
 from qmgr_protocol.errors import RequestError
+from tests.process.load import OWNER, connected
 from tests.process.unit_ledger import Token, UnitLedger
 
-WAIT_MS = 60_000
 STALL_MAX_S = 60
 BACKLOG_MAX = 2_000
 PRODUCERS = 4
@@ -27,21 +29,36 @@ POISON_EVERY = 97  # One in this many messages is poison, which means that its p
 RETRY: QueueAttributes = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
 QUEUES = ("IN", "IN.B", "OUT")
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
+USER = User(
+    "units",
+    grants=[
+        *((["create", "put", "get"], "queue", queue) for queue in QUEUES),
+        (["get"], "queue", DEAD_LETTERS),
+    ],
+)
 
 
 class UnitLoad:
     """Producers, movers and consumers of one daemon, and their ledger."""
 
-    def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        seed: int,
+        *,
+        stall_max_s: float = STALL_MAX_S,
+        login: Credentials = OWNER,
+    ) -> None:
         """Works on the daemon at *address*.
 
         Args:
             stall_max_s: The time without a message after which missing messages count as lost.
+            login: The user that does the work.
         """
         self.ledger = UnitLedger()
         self.stopping = asyncio.Event()
         self._done = False
-        self._address = address
+        self._address, self._login = address, login
         self._stall_max_s = stall_max_s
         self._random = random.Random(seed)
         self._next = 1
@@ -67,7 +84,7 @@ class UnitLoad:
             self._done = True
 
     def _connect(self) -> QueueManager:
-        return connect(self._address, name="units", wait_ms=WAIT_MS)
+        return connected(self._address, "units", self._login)
 
     async def _produce(self) -> None:
         async with self._connect() as manager:

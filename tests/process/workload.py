@@ -210,6 +210,7 @@ class Workload:
 
     def _connect(self) -> Wire:
         addresses = self.daemon.find("listening")[0]["addresses"]
+        addresses = [address for address in addresses if not address.startswith("tls:")]
         wire = Wire(addresses[self.cuts % len(addresses)], WAIT_S)
         try:
             wire.send(m.Hello(m.MAGIC, 1, 1, "client", "workload"))

@@ -283,3 +283,16 @@ async def test_closed_proxy_leaves_no_connection(is_stalled: bool) -> None:
         for end in (reader, far_reader, late):
             await rest(end)
         late_writer.transport.abort()
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_proxy_closes_while_it_dials(steps: int) -> None:
+    """With uvloop, a connection was never over if its dial was cancelled as it succeeded."""
+    with socket.create_server(("127.0.0.1", 0)) as target:
+        proxy = await Proxy(*target.getsockname()).start()
+        _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            await proxy.close()
+        writer.transport.abort()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from qmgr_bench.server import free_port
 from qmgr_client.aio import QueueManager, connect
+from qmgr_client.credentials import Credentials
 
 STOP_MAX_S = 20
 WAIT_MS = 60_000
@@ -78,9 +79,19 @@ class Node:
         The client logs in as *user* if the daemon is protected. Without a user, it is the owner of
         the daemon, because it uses the unix socket.
         """
+        login = self.login(user)
+        return connect(
+            self.address,
+            name=name,
+            wait_ms=wait_ms,
+            user=login.user,
+            password_file=login.password_file,
+        )
+
+    def login(self, user: str) -> Credentials:
+        """Returns the credentials of *user*, without a user if the client needs no login."""
         file = self.password_file(user)
-        user = user if file else ""
-        return connect(self.address, name=name, wait_ms=wait_ms, user=user, password_file=file)
+        return Credentials(user if file else "", password_file=file)
 
     def password_file(self, user: str) -> str:
         """Returns the file with the password of *user*, or "" if the client needs no login."""

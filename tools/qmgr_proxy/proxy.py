@@ -169,7 +169,11 @@ class ProxyConnection:
         try:
             async with asyncio.timeout(DIAL_MAX_S):
                 await loop.create_connection(lambda: self._far, host, port)
-        except OSError:  # includes TimeoutError
+        except BaseException as error:
+            # If the socket was just connected, uvloop closes it without calling connection_lost().
+            self._far.transport = None
+            if not isinstance(error, OSError):  # includes TimeoutError
+                raise
             self._proxy.news("target not reached", self)
             self._near.reset()
 

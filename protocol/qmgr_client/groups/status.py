@@ -6,10 +6,10 @@ name. The correlation id of the status is the name, so operators can find it. Th
 the run.
 """
 
-import hashlib
 import json
 from typing import NamedTuple
 
+from qmgr_client.key import uid_of
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -17,7 +17,6 @@ from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, GROUP_ID_BYTES, GROUP_NUMBER_MAX, Uid
 
 CONTENT_TYPE = "application/json"
-CLAIM_ORIGIN = "group.status"
 SHOWN_MAX = 80  # maximum number of characters of an invalid name that an error quotes
 
 
@@ -47,12 +46,11 @@ class GroupRun(NamedTuple):
 
     @property
     def claim(self) -> Uid:
-        """The UID of the first status of this run.
+        """The UID of the first status of this run, which is that of a key.
 
         Two runs that start at the same time use the same UID.
         """
-        digest = hashlib.sha256(repr(tuple(self)).encode(errors="replace")).digest()
-        return Uid(CLAIM_ORIGIN, int.from_bytes(digest[:8], "big") >> 1)
+        return uid_of(f"group.status {tuple(self)}")
 
 
 class GroupStatus(NamedTuple):

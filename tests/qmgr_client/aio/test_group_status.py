@@ -236,3 +236,19 @@ async def test_two_statuses_are_reported_with_the_commands_that_remove_them(tmp_
         for uid, number in zip(uids, (2, 4), strict=True):
             status = f"done up to number {number} (qmctl get STATUS --uid {uid})"
             assert status in caught.value.text
+
+
+async def test_run_needs_only_rights_on_its_queues(tmp_path: Path) -> None:
+    password = "a long password"
+    async with two(tmp_path) as (one, _):
+        address = f"unix:{tmp_path / 'qmgrd.sock'}"
+        await one.admin.user_create("admin", password, roles=["administrator"])
+        await one.admin.user_create("clerk", password)
+        rights = {"Q": "put get", "STATUS": "put get browse show", "DONE": "put"}
+        for queue, of_queue in rights.items():
+            await one.admin.grant_create(of_queue.split(), "queue", queue, user="clerk")
+        async with connect(address, user="clerk", password=password) as clerk:
+            assert (await clerk.put_group("Q", items(5), **RUN)).put == 5
+            done = await clerk.get_group("Q", bill, **RUN)
+            assert done is not None
+            assert done.got == 5

@@ -51,6 +51,8 @@ INBOUND_KEYS = {
     "blocked_queue",
     "tries_left",
     "error",
+    "dead_letters",
+    "dead_error",
     "connections",
     "in_line",
     "lost",

@@ -13,10 +13,15 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
+from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgrd.core.context.peers import REFUSED_MAX
+from qmgrd.core.jobs import retry
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.guarded import VERIFIER, Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.lines import Lines
+from tests.qmgrd.core.recorded import audit_of
+from tests.qmgrd.core.unit_of_work import note_of
 
 NYC_STORE, EWR_STORE = b"N" * 16, b"E" * 16
 STORES = {"NYC": NYC_STORE, "EWR": EWR_STORE}
@@ -84,7 +89,23 @@ def test_user_cannot_take_the_name_of_another_queue_manager(
     impostor = far(guarded, name, user=user, store_id=EWR_STORE)
     assert is_closed_with(impostor.client, ErrorCode.PEER_USER_WRONG)
     (refused,) = guarded.owner.ask(m.LinkList)["refused"]
-    assert (refused["peer"], refused["code"]) == (name, "PEER_USER_WRONG")
+    bound = name if name == "EWR" else user  # Nobody is bound to LAX, so the name may be invented.
+    assert (refused["peer"], refused["code"]) == (bound, "PEER_USER_WRONG")
+
+
+def test_impostor_is_audited_and_cannot_push_out_refusals_of_others(guarded: Guarded) -> None:
+    """The user and its password are right, but each of its logins is refused."""
+    guarded.user("eve", "link peer *")
+    far(guarded, "EWR", user="eve")
+    for number in range(REFUSED_MAX + 1):
+        far(guarded, f"X{number}", user="NYC", store_id=NYC_STORE)
+    refused = guarded.owner.ask(m.LinkList)["refused"]
+    assert [(row["peer"], row["count"]) for row in refused] == [
+        ("NYC", REFUSED_MAX + 1),
+        ("EWR", 1),
+    ]
+    logins = [row for row in audit_of(guarded.manager) if row["result"] == "PEER_USER_WRONG"]
+    assert {row["user"] for row in logins} == {"eve", "NYC"}
 
 
 def test_administrator_cannot_take_the_name_of_a_bound_queue_manager(guarded: Guarded) -> None:
@@ -203,13 +224,11 @@ def test_peer_passes_messages_to_a_third_only_with_the_right(guarded: Guarded) -
     guarded.owner.ask(m.LinkCreate, "EWR", {"addresses": [], "transit": True})
     nyc = opened(guarded, "NYC")
     for seq_id, name in enumerate(("Q@EWR", "/a/b@EWR"), 1):
-        assert codes(nyc.send(seq_id, of("NYC", seq_id), queue=name))[0] in (
-            ErrorCode.NOT_AUTHORIZED,
-            ErrorCode.QUEUE_UNKNOWN,
-        )
+        assert nyc.send(seq_id, of("NYC", seq_id), queue=name) == []
     assert guarded.owner.ask(m.LinkShow, "EWR")["waiting"] == 0
+    assert dead_codes(guarded) == [ErrorCode.SENDER_NOT_AUTHORIZED] * 2
     guarded.grant("NYC", "put queue *@EWR")
-    for seq_id, name in enumerate(("Q@EWR", "/a/b@EWR"), 1):
+    for seq_id, name in enumerate(("Q@EWR", "/a/b@EWR"), 3):
         nyc.send(seq_id, of("NYC", seq_id), queue=name)
     assert guarded.owner.ask(m.LinkShow, "EWR")["waiting"] == 2
 
@@ -278,7 +297,8 @@ def test_fetched_messages_need_the_rights_of_the_bound_user(guarded: Guarded) ->
     line.say(m.Put(ok.value[0], 2, 0, "Q", [of("EWR", 2)]))
     line.say(m.Put(ok.value[0], 3, 0, "Q@LAX", [of("NYC", 3)]))
     blocked = [x for x in line.sent if type(x) is m.Blocked]
-    assert [x.seq_id for x in blocked] == [2, 3]
+    assert [x.seq_id for x in blocked] == [2]
+    assert dead_codes(guarded) == [ErrorCode.SENDER_NOT_AUTHORIZED]
     assert "the right to forward on peer EWR" in blocked[0].text
     assert guarded.owner.bodies("Q") == [b"1"]
     guarded.owner.ask(m.UserAlter, "NYC", {"queue_manager": ""})
@@ -327,14 +347,84 @@ def test_job_of_a_deleted_user_fails_although_a_new_user_has_its_name(guarded: G
 @pytest.mark.parametrize("queue", ["X@FAR", "/any/topic"])
 @pytest.mark.parametrize("origin", ["NYC", "LAX"])
 def test_loop_is_no_way_around_the_rights(guarded: Guarded, queue: str, origin: str) -> None:
-    """A message in a loop becomes a dead letter, so it needs the same rights as all others."""
+    """A message of another queue manager in a loop becomes no dead letter without the right."""
     guarded.owner.ask(m.UserAlter, "NYC", {"roles": []})
     for rights in (["link"], ["fetch"]):
         guarded.owner.ask(m.GrantCreate, "NYC", "", rights, "peer", "NYC")
     nyc = opened(guarded, "NYC")
     way = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1"]})}]]
     put = m.Put(nyc.stream, 1, 0, queue, [record(b"x", uid=(origin, 1))], way)
-    (refused,) = codes(nyc.client.say(put))
-    # A user without any right on a queue does not learn whether it exists.
-    assert refused in (ErrorCode.NOT_AUTHORIZED, ErrorCode.QUEUE_UNKNOWN)
-    assert guarded.owner.bodies("SYSTEM.DEAD.LETTERS") == []
+    if origin == "NYC":
+        assert codes(nyc.client.say(put)) == []
+        assert dead_codes(guarded) == [ErrorCode.SENDER_NOT_AUTHORIZED]
+    else:
+        assert codes(nyc.client.say(put)) == [ErrorCode.NOT_AUTHORIZED]
+        assert dead_codes(guarded) == []
+
+
+# Messages that the user of a link may not put
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("queue", ["SECRET", "NONE", "/any/topic", "SYSTEM.EVENTS"])
+def test_message_without_the_right_to_put_does_not_stop_the_link(
+    guarded: Guarded, queue: str, ordered: bool
+) -> None:
+    nyc = limited(guarded, ordered=ordered)
+    assert nyc.send(1, of("NYC", 1), queue=queue) == []
+    nyc.send(2, of("NYC", 2))
+    assert guarded.owner.bodies("Q") == [b"2"]
+    assert nyc.committed()[-1:] == [2]
+    (letter,) = guarded.owner.browse(DEAD_LETTERS)
+    note = note_of(letter)
+    assert (note["code"], note["queue"]) == (ErrorCode.SENDER_NOT_AUTHORIZED, queue)
+    assert note["text"] == f"the user of the link from NYC lacks the right to put on {queue}"
+    (row,) = guarded.owner.ask(m.LinkList)["inbound"]
+    assert (row["blocked_id"], row["dead_letters"]) == (None, 1)
+    assert row["dead_error"].startswith("SENDER_NOT_AUTHORIZED: the user of the link from NYC")
+    assert not [x for x in guarded.owner.bodies("SYSTEM.EVENTS") if b"link blocked" in x]
+
+
+def test_other_messages_of_the_same_frame_need_no_retry(guarded: Guarded) -> None:
+    """One of another queue manager still blocks, because its UID could be forged."""
+    nyc = limited(guarded)
+    sent = nyc.send(1, of("NYC", 1), of("EWR", 2), of("NYC", 3), queue="SECRET")
+    assert codes(sent) == [ErrorCode.NOT_AUTHORIZED]
+    assert guarded.owner.bodies(DEAD_LETTERS) == [b"1", b"3"]
+
+
+def test_operator_returns_a_message_without_the_right_only_to_a_queue_that_it_names(
+    guarded: Guarded,
+) -> None:
+    """Otherwise, the peer would put it with the rights of the operator."""
+    limited(guarded).send(1, of("NYC", 1), queue="SECRET")
+    job = guarded.owner.ask(m.QueueMove, DEAD_LETTERS, "")["job"]
+    guarded.manager.rest()
+    row = guarded.job(job)
+    assert row["text"] == f"1 stayed: {retry.NOT_AUTHORIZED}"
+    assert guarded.owner.bodies("SECRET") == []
+    guarded.owner.ask(m.QueueMove, DEAD_LETTERS, "SECRET", "", 0, 3)
+    guarded.manager.rest()
+    assert guarded.owner.bodies("SECRET") == [b"1"]
+
+
+def test_rights_that_are_only_reported_make_no_dead_letter() -> None:
+    guarded = Guarded(Manager(auth={"mode": "report"}))
+    guarded.owner.ask(m.QueueCreate, "SECRET")
+    bind(guarded, "NYC", "NYC")
+    limited(guarded).send(1, of("NYC", 1), queue="SECRET")
+    assert guarded.owner.bodies("SECRET") == [b"1"]
+
+
+def limited(guarded: Guarded, *, ordered: bool = False) -> Far:
+    """Opens the link of NYC, which may put only on Q."""
+    guarded.owner.ask(m.UserAlter, "NYC", {"roles": []})
+    for grant in ("link peer NYC", "put queue Q"):
+        guarded.grant("NYC", grant)
+    found = far(guarded, "NYC")
+    found.open(stream_of(NYC_STORE), ordered=ordered)
+    return found
+
+
+def dead_codes(guarded: Guarded) -> list[int]:
+    return [note_of(found)["code"] for found in guarded.owner.browse(DEAD_LETTERS)]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from qmgr_protocol.errors import ErrorCode
 from qmgr_tools.cli import destination, preview
 from qmgr_tools.cli.command import Call
 from qmgr_tools.cli.humanize import counted
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 DEAD = "dead_code IS NOT NULL"
 NOT_DEAD = "dead_code IS NULL"
 NOT_DEAD_REASON = "not a dead letter"
+NOT_AUTHORIZED_REASON = "its sender may not put it on its queue (--to)"
 
 
 def dead(where: str) -> str:
@@ -73,6 +75,8 @@ class _Origins:
             return NOT_DEAD_REASON
         if letter.retries >= self._retries_max:
             return f"already retried {counted(letter.retries, 'time')} (--max-retries)"
+        if letter.code == ErrorCode.SENDER_NOT_AUTHORIZED and not self._to:
+            return NOT_AUTHORIZED_REASON
         home = letter.queue
         if letter.manager != self._manager:
             home = f"{home}@{letter.manager}"

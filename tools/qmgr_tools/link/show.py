@@ -96,7 +96,9 @@ def ls(
                 lost_us (as in "qmctl link show", at this end). For the first
                 message that cannot be stored: blocked_id, blocked_queue,
                 tries_left (before it moves to SYSTEM.DEAD.LETTERS; null:
-                unlimited) and error; else null
+                unlimited) and error; else null. dead_letters and
+                dead_error: the number of messages that became dead letters at
+                this end since the daemon started, and the last reason
       allowed   a queue manager that may open links (at most 10,000), with the
                 keys of "qmctl link allow"
       refused   a queue manager that was refused since the daemon started: peer,

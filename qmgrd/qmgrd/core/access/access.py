@@ -12,6 +12,7 @@ from qmgrd.core.limits.put_rates import PutRate
 from qmgrd.core.queue.stored_bytes import StoredBytes
 
 DECISIONS_MAX = 10_000  # decisions of a user, because a user may send any number of names
+NAME_MAX = 256  # characters of a name with a remembered decision; only topics may be longer
 ALL_DECISIONS_MAX = 200_000  # decisions of all users together
 
 
@@ -61,7 +62,9 @@ class Access:
     """
 
     __slots__ = (
+        "_grants",
         "_remembered",
+        "_roles",
         "_tables",
         "allowed",
         "decided",
@@ -99,10 +102,12 @@ class Access:
         self.is_administrator = False
         self.decided: dict[tuple[Right, Kind, str], bool] = {}
         self.allowed: set[tuple[type, str]] = set()  # frequent requests: their kind and name
-        self._tables: tuple[GrantTable, ...] = ()
+        self._grants: Sequence[Grant] = ()
+        self._roles: Sequence[GrantTable] = ()
+        self._tables: tuple[GrantTable, ...] | None = None  # made when the user is first asked for
 
     def grant(
-        self, grants: list[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
+        self, grants: Sequence[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool
     ) -> None:
         """Replaces all rights of the user.
 
@@ -112,7 +117,7 @@ class Access:
                 a table, call :meth:`forget`.
             is_administrator: Whether the user has all rights.
         """
-        self._tables = (table_of(grants), *roles)
+        self._grants, self._roles, self._tables = grants, roles, None
         self.is_administrator = is_administrator
         self.forget()
 
@@ -178,13 +183,14 @@ class Access:
         found = self.decided.get(key)
         if found is None:
             found = self.deciding(right, kind, name) is not None or self.is_administrator
-            self._make_room()
-            self.decided[key] = found
+            if len(name) <= NAME_MAX:
+                self._make_room()
+                self.decided[key] = found
         return found
 
     def deciding(self, right: Right, kind: Kind, name: str = "") -> Grant | None:
         """Returns the first grant of *right* that covers the object *name* of *kind*, or None."""
-        for table in self._tables:
+        for table in self._all_tables():
             for grant in table.get(kind, ()):
                 if grant.right is right and grant.covers(name):
                     return grant
@@ -196,5 +202,10 @@ class Access:
         A user may learn this with any right on the object.
         """
         return self.is_administrator or any(
-            grant.covers(name) for table in self._tables for grant in table.get(kind, ())
+            grant.covers(name) for table in self._all_tables() for grant in table.get(kind, ())
         )
+
+    def _all_tables(self) -> tuple[GrantTable, ...]:
+        if self._tables is None:
+            self._tables = (table_of(self._grants), *self._roles)
+        return self._tables

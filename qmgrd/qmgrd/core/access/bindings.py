@@ -56,13 +56,15 @@ class Bindings:
     def admit(self, connection: int, hello: m.Hello, identity: Identity) -> bool:
         """Returns whether a connection may have the role and the name in its hello.
 
-        Otherwise, closes the connection and counts the refusal.
+        Otherwise, closes the connection and counts the refusal. A user can invent names, so a name
+        without a user counts as the queue manager to which the user of the connection is bound.
         """
-        error = None
+        error, name = None, hello.name
         if hello.role == Role.QUEUE_MANAGER.value:
-            error = self.impostor(identity.user, hello.name)
+            error = self.impostor(identity.user, name)
         if error is not None:
-            self._context.peers.refuse(hello.name, hello.store_id, error)
+            counted = name if name in self._users else self._managers[identity.user]
+            self._context.peers.refuse(counted, hello.store_id, error)
             self._context.close(connection, error.code, error.text)
         return error is None
 

@@ -60,12 +60,15 @@ class Grant(NamedTuple):
 def decode(row: Any) -> Grant:
     """Returns the grant that :meth:`Grant.encode` returned as *row*.
 
+    The pattern was checked when it was granted, so the start of a daemon need not do that again.
+
     Raises:
-        ValueError: The row is invalid.
-        RequestError: The pattern is invalid.
+        ValueError, RequestError: The row is invalid.
     """
     right, kind, pattern = row
-    return check(right, kind, pattern)
+    if type(pattern) is not str:
+        raise ValueError("a pattern is not a string")
+    return Grant(*_pair(right, kind), pattern)
 
 
 def check(right: str, kind: str, pattern: str) -> Grant:

@@ -46,6 +46,7 @@ class Users:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._defaults = in_force(context.config.user_defaults, {})
         self.users: dict[str, User] = {}
         self.roles: dict[str, User] = {}
         self.accesses: dict[str, Access] = {}
@@ -396,7 +397,9 @@ class Users:
 
     def _limit(self, access: Access, user: User) -> None:
         """Applies the limits of *user*, also to its open connections."""
-        limits = in_force(self._context.config.user_defaults, user.limits)
+        limits = self._defaults
+        if user.limits:
+            limits = in_force(self._context.config.user_defaults, user.limits)
         access.limits, access.stored.limit_bytes = limits, limits.stored_bytes_max
         access.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
         for connection in access.sessions:
@@ -414,7 +417,8 @@ class Users:
         if not user.is_enabled:
             access.grant([], is_administrator=False)
             return
-        grants, tables = list(user.grants), []
+        grants: tuple[Grant, ...] = user.grants
+        tables = []
         for name in user.roles:
             if name in BUILT_IN:
                 tables.append(_BUILT_IN[name])
@@ -431,9 +435,9 @@ def _limited(user: User, name: str, value: Any) -> dict[str, int]:
     return limits if value is None else limits | {name: check_value(user.name, name, value)}
 
 
-def peer_grants(name: str) -> list[Grant]:
+def peer_grants(name: str) -> tuple[Grant, ...]:
     """Returns the grants of a user with the role of a peer: links as the queue manager *name*."""
-    return [Grant(Right.LINK, Kind.PEER, name), Grant(Right.FETCH, Kind.PEER, name)]
+    return Grant(Right.LINK, Kind.PEER, name), Grant(Right.FETCH, Kind.PEER, name)
 
 
 def _can_administer(user: User) -> bool:

@@ -25,6 +25,9 @@ SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one addr
 STRANGERS_MAX, STRANGERS_EACH_MAX = 100, 20  # in total, and at one address
 TEXT_MAX = 100  # characters of a text in a record
 OK = "OK"
+# The priorities of records: of changes, of routine (logins, refusals and reads), and of strangers,
+# who did not log in. Records of the lowest priority make room first.
+CHANGE, ROUTINE, STRANGER = 5, 4, 3
 WOULD_REFUSE = "WOULD_REFUSE"  # result of a request that auth.mode = "enforce" would refuse
 OTHERS = "(others)"  # the object of a record that counts different subjects together
 
@@ -45,8 +48,12 @@ class AuditRecord:
     count: int = 1
     since_us: int = 0  # the time of the first of several, or 0
     detail: dict[str, Any] = field(default_factory=dict)
-    is_routine: bool = False  # whether the record makes room before records of changes do
-    is_stranger: bool = False  # whether the user is only claimed, because the login was refused
+    priority: int = CHANGE  # CHANGE, ROUTINE, or STRANGER: the user is only claimed
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether anybody can cause the record, because no login preceded it."""
+        return self.priority == STRANGER
 
 
 def shortened(text: str) -> str:
@@ -92,7 +99,7 @@ class AuditTrail:
         """Adds the record of a login, refusal or read, or only counts it."""
         if not self.is_on:
             return
-        key, record = self._subject(replace(record, is_routine=True))
+        key, record = self._subject(replace(record, priority=min(record.priority, ROUTINE)))
         found = self._subjects.get(key)
         if found is not None:
             found.further += 1

@@ -201,7 +201,7 @@ class _Move:
         """
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
-            why = retry.reason_to_stay(note, row["retries_max"])
+            why = retry.reason_to_stay(note, row["retries_max"], is_targeted=target is not None)
             if why:
                 return why
             original = notes.original_queue(note, name)

@@ -7,13 +7,14 @@ failures and the number of returns. A message that was returned too often stays.
 from typing import Any
 
 from qmgr_protocol.amount import amount
-from qmgr_protocol.errors import ErrorClass, RequestError
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.queue.notes import Note, retries
 from qmgrd.core.returns.transfer import Destination
 
 NO_DEAD_LETTER = "not a dead letter"
+NOT_AUTHORIZED = "its sender may not put it on its queue (--to)"
 _KEPT = ("attempts",)
 
 
@@ -28,10 +29,16 @@ def is_retry(row: dict[str, Any], note: Note) -> bool:
     return row["kind"] == "retry" or (row["retries_max"] > 0 and "code" in note)
 
 
-def reason_to_stay(note: Note, retries_max: int) -> str:
-    """Returns the reason why a message with *note* must not be returned, or ""."""
+def reason_to_stay(note: Note, retries_max: int, *, is_targeted: bool) -> str:
+    """Returns the reason why a message with *note* must not be returned, or "".
+
+    A message that its sender may not put goes only to a queue that an operator names. Otherwise,
+    the sender could put it with the rights of the operator.
+    """
     if "code" not in note:
         return NO_DEAD_LETTER
+    if note["code"] == ErrorCode.SENDER_NOT_AUTHORIZED and not is_targeted:
+        return NOT_AUTHORIZED
     count = retries(note)
     return retried_too_often(count) if count >= retries_max else ""
 

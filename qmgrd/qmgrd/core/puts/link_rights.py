@@ -1,7 +1,7 @@
 """Checks the puts of a linked queue manager against the rights of its user."""
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Right
 from qmgrd.core.catalogue import route
 from qmgrd.core.puts import note_right, origin_right, report_right
@@ -19,14 +19,22 @@ def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError
         foreign: The result of origin_right.refusal() for *put*.
 
     Raises:
-        RequestError: The error *foreign*, or the error for a missing right to put.
+        RequestError: The error *foreign*, or SENDER_NOT_AUTHORIZED, with which the message becomes
+            a dead letter. A message of another queue manager must not do so, because it could pass
+            for the dead letter of that queue manager.
     """
-    check = report_right.once(check)
-    check(Right.PUT, route.reached(put.queue, own))
-    if onward := route.passed(put.queue, own):
-        check(Right.PUT, onward)
     if foreign is not None:
         raise foreign
+    check = report_right.once(check)
+    try:
+        check(Right.PUT, route.reached(put.queue, own))
+        if onward := route.passed(put.queue, own):
+            check(Right.PUT, onward)
+    except RequestError:  # Its text may hide the queue from the user, but not from operators.
+        raise RequestError(
+            ErrorCode.SENDER_NOT_AUTHORIZED,
+            f"the user of the link from {peer} lacks the right to put on {put.queue[:200]}",
+        ) from None
     return put._replace(
         records=report_right.without_refused(check, put.records, peer),
         extras=note_right.without_refused(check, put, peer, own),
@@ -47,6 +55,6 @@ def lacking(check: Check | None, put: m.Put, peer: str, own: str) -> RequestErro
 
     try:
         checked(in_loop, put, peer, own, origin_right.refusal(in_loop, put.records, peer))
-    except RequestError as error:
-        return error
+    except RequestError as error:  # The exemption must not allow a dead letter with a forged UID.
+        return origin_right.refusal(check, put.records, peer) or error
     return None

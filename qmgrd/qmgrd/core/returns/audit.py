@@ -1,9 +1,9 @@
 """Puts the records of the audit on SYSTEM.AUDIT, in the turn of the change that they record.
 
-The queue holds records of two priorities. Above its size, the oldest routine records (logins,
-refusals, reads) leave first. So nobody can push out the records of changes by failing. Records
-older than audit.age_max_ms leave a few at a time. In a full store, a new record replaces an old
-one.
+The queue holds records of three priorities (context/audit_trail.py). Above its size, the oldest
+records of refused logins leave first, and then those of routine. So strangers push out only records
+of strangers, and users push out no records of changes by failing. Records older than
+audit.age_max_ms leave a few at a time. In a full store, a new record replaces an old one.
 """
 
 import json
@@ -14,7 +14,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import AUDIT
-from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
+from qmgrd.core.context.audit_trail import CHANGE, ROUTINE, STRANGER, AuditRecord, AuditTrail
 from qmgrd.core.context.context import Context, Note
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import entry as entries
@@ -22,7 +22,6 @@ from qmgrd.core.queue import lane, order
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-CHANGE, ROUTINE = 5, 4  # the priorities of records
 DROPPED = "AuditDropped"  # the action of a record that states how many records were dropped
 TRIM_ROWS = 64  # old records removed in a turn, in addition to twice the number of new ones
 TRIM_MAX = 1_000  # old records removed each hour, if nothing is recorded
@@ -69,7 +68,8 @@ def trim_audit(context: Context, catalogue: Catalogue) -> None:
 def _sum_up(trail: AuditTrail) -> None:
     trail.sum_up()
     if trail.dropped:
-        trail.record(AuditRecord(DROPPED, count=trail.dropped))
+        # Strangers can cause one in each minute, so the record must not push out those of users.
+        trail.record(AuditRecord(DROPPED, count=trail.dropped, priority=STRANGER))
         trail.dropped = 0
 
 
@@ -80,7 +80,7 @@ def _fitting(context: Context, queue: Queue, found: list[AuditRecord]) -> list[A
         context.room_bytes -= size
         context.operator_bytes -= size
         return found
-    wanted = sorted(found, key=lambda record: record.is_routine)[:EVICTED_MAX]
+    wanted = sorted(found, key=lambda record: -record.priority)[:EVICTED_MAX]
     return wanted[: _remove(context, queue, len(wanted), ANY_TIME_US)]
 
 
@@ -90,12 +90,12 @@ def _remove_old(context: Context, queue: Queue, count: int) -> None:
 
 
 def _remove(context: Context, queue: Queue, count: int, before_us: int) -> int:
-    """Removes up to *count* records put before *before_us*, routine ones first.
+    """Removes up to *count* records put before *before_us*, those of the lowest priority first.
 
     Returns their number.
     """
     leaving: list[tuple[bytes, bytes]] = []
-    for priority in (ROUTINE, CHANGE):
+    for priority in (STRANGER, ROUTINE, CHANGE):
         head, grouped = queue.positions.ready[priority], queue.positions.grouped[priority]
         rows = order.of_priority(queue, context.tx, priority, head, grouped)
         for key, value in islice(rows, count - len(leaving)):
@@ -125,8 +125,7 @@ def _encode(context: Context, record: AuditRecord) -> bytes:
     facts = _facts(context, record)
     body = json.dumps(facts | {"detail": record.detail}, ensure_ascii=False).encode()
     envelope = {records.HEADERS: facts, records.CONTENT_TYPE: "application/json"}
-    priority = ROUTINE if record.is_routine else CHANGE
-    return records.encode(Fields(body, priority=priority, envelope=envelope))
+    return records.encode(Fields(body, priority=record.priority, envelope=envelope))
 
 
 def _log(context: Context, record: AuditRecord) -> None:

@@ -18,6 +18,7 @@ from qmgrd.core.catalogue.link_definitions import has_dialling
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.value_checks import IDS_MAX, NUMBER_MAX
 from qmgrd.core.link import extras as link_extras
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
@@ -30,6 +31,9 @@ from qmgrd.core.sessions.undeliverable import Undeliverable
 STORE_ID_BYTES = 16  # the length of the sender's store id, with which a stream id begins
 STREAMS_MAX = 16  # maximum number of streams of one sender
 STREAM_BYTES = 1024  # the number of bytes in the store that a new stream requires
+# No sender reaches this id. The store refuses ids above NUMBER_MAX, and ids of puts are higher than
+# those of an opening, but by less than IDS_MAX.
+SEQ_ID_MAX = NUMBER_MAX - IDS_MAX
 _PART_OF_LIFE = slice(4)  # the bytes of a life from which incarnation numbers begin
 
 
@@ -58,9 +62,8 @@ class LinkStreams:
             or len(session.store_id) != STORE_ID_BYTES
         ):
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
+        _check_ids(message)
         path = session.path
-        if message.lowest_id > message.next_id:
-            raise FieldInvalid("LinkOpen", "lowest_id", f"is {message.lowest_id}, above next_id")
         if path is not None and not path.is_fetched and path.fetches not in ("asked", "yes"):
             raise FieldInvalid("LinkOpen", "path", "was not requested with LinkFetch")
         session.check_streams()
@@ -428,3 +431,16 @@ def _singles(put: m.Put) -> Iterator[m.Put]:
     for index, record in enumerate(put.records):
         told = [[0, extras[index]]] if index in extras else []
         yield put._replace(first_id=put.first_id + index, records=[record], extras=told)
+
+
+def _check_ids(message: m.LinkOpen) -> None:
+    """Checks that the store can keep the ids in *message*.
+
+    Raises:
+        FieldInvalid: An id is too high.
+    """
+    if message.lowest_id > message.next_id:
+        raise FieldInvalid("LinkOpen", "lowest_id", f"is {message.lowest_id}, above next_id")
+    for name in ("base_id", "next_id"):
+        if (seq_id := getattr(message, name)) > SEQ_ID_MAX:
+            raise FieldInvalid("LinkOpen", name, f"is {seq_id}; the limit is {SEQ_ID_MAX}")

@@ -11,7 +11,9 @@
    apply to an inhibited queue, where messages should wait, or to errors that a dead letter would
    not solve.
 3. A member of a group can never be stored if its number already exists here or its group has ended.
-   Holding the member back would stop its link forever, so it becomes a dead letter immediately.
+   Holding the member back would stop its link forever, so it becomes a dead letter immediately. So
+   does a message that the user of the link may not put. Otherwise, an application that may put on a
+   remote queue could stop the link for all others.
 4. The numbers of refusals are in memory and outlive a connection. After a restart, they start at
    zero, which only delays giving up a message.
 """
@@ -49,10 +51,11 @@ HOPELESS = frozenset(
         ErrorCode.GROUP_ENDED,
         ErrorCode.ROUTE_LOOP,
         ErrorCode.QUEUE_IS_SYSTEM,
+        ErrorCode.SENDER_NOT_AUTHORIZED,
     }
 )
-# Maximum number of streams with refused messages. Above it, the stream with the oldest refusal is
-# forgotten.
+# Maximum number of streams with refused messages, and of streams with dead letters. Above it, the
+# stream with the oldest refusal or dead letter is forgotten.
 STREAMS_MAX = 1_000
 
 
@@ -62,6 +65,13 @@ class Refusal(NamedTuple):
     queue: str  # the destination of the message
     error: RequestError  # the error of the last refusal
     times: int  # the number of refusals for a reason that allows giving up
+
+
+class GivenUp(NamedTuple):
+    """The messages of a stream that became dead letters since the daemon started."""
+
+    messages: int
+    error: RequestError  # the reason of the last one
 
 
 class Undeliverable:
@@ -75,6 +85,7 @@ class Undeliverable:
         self._context = context
         self._dead_letters = dead_letters
         self._streams: OrderedDict[bytes, dict[int, Refusal]] = OrderedDict()
+        self._given_up: OrderedDict[bytes, GivenUp] = OrderedDict()
 
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
@@ -84,7 +95,7 @@ class Undeliverable:
         Returns:
             The first id that is still refused and its error, or None if all records are given up.
         """
-        known = self._known(stream, put.queue, refused[0][1])
+        known = self._streams.get(stream.stream_id, {})
         retries = self._context.config.link.deliver_retries
         extras = {put.first_id + index: extra for index, extra in put.extras}
         held_back: tuple[int, RequestError] | None = None
@@ -100,9 +111,11 @@ class Undeliverable:
                     why = _combined_error(error, cause)
                 else:
                     stream.mark_held(seq_id, record)
+                    self._count_given_up(stream, error)
                     continue
             else:
                 why, times = error, times + may_end
+            known = self._known(stream, put.queue, why)
             # The error that was raised holds the frames that handled it, and thus the whole put.
             kept = RequestError(why.code, why.text, why.retry_after_ms)
             known[seq_id] = Refusal(put.queue, kept, times)
@@ -120,6 +133,13 @@ class Undeliverable:
                 self._streams.popitem(last=False)
         self._streams.move_to_end(stream.stream_id)
         return known
+
+    def _count_given_up(self, stream: LinkInbox, error: RequestError) -> None:
+        before = self._given_up.pop(stream.stream_id, None)
+        messages = 1 if before is None else before.messages + 1
+        self._given_up[stream.stream_id] = GivenUp(messages, error)
+        if len(self._given_up) > STREAMS_MAX:
+            self._given_up.popitem(last=False)
 
     def _header(self, queue: str, error: RequestError, times: int) -> dict[str, Any]:
         context = self._context
@@ -147,13 +167,19 @@ class Undeliverable:
             del self._streams[stream.stream_id]
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
-        """Describes the first refused message of a stream for people.
+        """Describes the first refused message of a stream, and its dead letters, for people.
 
-        Without one, values are None.
+        Without a refused message, values are None.
         """
+        given_up = self._given_up.get(stream_id)
+        dead = {
+            "dead_letters": 0 if given_up is None else given_up.messages,
+            "dead_error": "" if given_up is None else str(given_up.error),
+        }
         known = self._streams.get(stream_id)
         if not known:
-            return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
+            none = {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
+            return none | dead
         seq_id = min(known)
         queue, error, times = known[seq_id]
         retries = self._context.config.link.deliver_retries
@@ -163,7 +189,7 @@ class Undeliverable:
             "blocked_queue": queue,
             "tries_left": max(retries - times, 0) if may_end else None,
             "error": str(error),
-        }
+        } | dead
 
 
 def _is_hopeless(error: RequestError) -> bool:

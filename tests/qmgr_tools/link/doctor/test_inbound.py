@@ -35,12 +35,27 @@ BLOCKED = AHEAD | {"blocked_id": 8, "blocked_queue": "Q", "error": "QUEUE_UNKNOW
         (ROW | {"duplicates": 99}, None, []),
         (ROW | {"duplicates": 100}, None, ["inbound-duplicates"]),
         (ROW | {"duplicates": 100, "commit_id": 1000}, None, []),
+        (ROW | {"dead_letters": 1, "dead_error": "ROUTE_LOOP: x"}, None, ["inbound-dead-letters"]),
     ],
 )
 def test_what_does_not_get_on_is_found(
     now: dict[str, Any], before: dict[str, Any] | None, codes: list[str]
 ) -> None:
     assert [one.code for one in link_inbound.found(now, before, 1000)] == codes
+
+
+def test_messages_without_the_right_to_put_are_explained() -> None:
+    row = ROW | {"dead_letters": 4_313, "dead_error": "SENDER_NOT_AUTHORIZED: no right; grant it"}
+    (found,) = link_inbound.found(row, None, 0)
+    assert found.what == (
+        "4,313 messages from BOS became dead letters here since the daemon started; the last "
+        "reason: SENDER_NOT_AUTHORIZED: no right; grant it"
+    )
+    assert [choice.command.split(" --")[0] for choice in found.choices] == [
+        "qmctl dlq ls",
+        "qmctl grant create put queue QUEUE",
+        "qmctl dlq retry",
+    ]
 
 
 def test_gap_is_told_with_what_waits_behind_it() -> None:

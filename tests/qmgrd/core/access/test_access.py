@@ -121,3 +121,12 @@ def test_forgotten_decisions_make_room(
     assert users.remembered.count == users.count
     second.remember(m.Put, "A2")
     assert second.allowed == {(m.Put, "A1"), (m.Put, "A2")}, "nothing had to be forgotten"
+
+
+def test_decision_on_a_long_name_is_not_remembered() -> None:
+    """A user may send names of any length, and each remembered one takes memory."""
+    found = access(Grant(Right.PUBLISH, Kind.TOPIC, "#"))
+    name = "t" * access_.NAME_MAX
+    assert found.may(Right.PUBLISH, Kind.TOPIC, name)
+    assert found.may(Right.PUBLISH, Kind.TOPIC, name + "t")
+    assert set(found.decided) == {(Right.PUBLISH, Kind.TOPIC, name)}

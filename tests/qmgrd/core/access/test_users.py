@@ -144,7 +144,7 @@ def test_peer_may_link_only_as_the_queue_manager_of_its_name(owner: Client) -> N
     for right in (Right.LINK, Right.FETCH):
         assert access.may(right, Kind.PEER, "NYC")
         assert not access.may(right, Kind.PEER, "FRA")
-    assert peer_grants("NYC") == [
+    assert list(peer_grants("NYC")) == [
         Grant(Right.LINK, Kind.PEER, "NYC"),
         Grant(Right.FETCH, Kind.PEER, "NYC"),
     ]

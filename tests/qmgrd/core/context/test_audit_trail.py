@@ -7,6 +7,8 @@ import pytest
 from qmgrd.core.context.audit_trail import (
     OTHERS,
     PERIOD_MS,
+    ROUTINE,
+    STRANGER,
     STRANGERS_EACH_MAX,
     STRANGERS_MAX,
     SUBJECTS_EACH_MAX,
@@ -46,7 +48,7 @@ def test_equal_ones_have_one_record_at_once_and_one_for_all_others(trail: AuditT
     trail.sum_up()
     (rest,) = trail.pending
     assert (rest.count, rest.since_us, rest.connection, rest.user) == (2, 5_000, 0, "bob")
-    assert rest.is_routine
+    assert rest.priority == ROUTINE
     assert trail.due_ms is None
 
 
@@ -93,7 +95,7 @@ def test_strangers_cannot_cause_any_number_of_records(trail: AuditTrail) -> None
 
 def test_refused_logins_leave_the_records_of_users_alone(trail: AuditTrail) -> None:
     for number in range(10 * SUBJECTS_MAX):
-        refused = replace(LOGIN, user=f"u{number}", address=f"10.1.{number}", is_stranger=True)
+        refused = replace(LOGIN, user=f"u{number}", address=f"10.1.{number}", priority=STRANGER)
         trail.count(refused, now(1))
     assert len(trail.pending) == STRANGERS_MAX + 1
     trail.pending.clear()
@@ -109,8 +111,8 @@ def test_refused_logins_of_one_address_have_its_address_when_there_are_too_many(
     trail: AuditTrail,
 ) -> None:
     for number in range(STRANGERS_MAX):
-        trail.count(replace(LOGIN, user=f"u{number}", is_stranger=True), now(1))
-    trail.count(replace(LOGIN, address="10.0.0.2", is_stranger=True), now(1))
+        trail.count(replace(LOGIN, user=f"u{number}", priority=STRANGER), now(1))
+    trail.count(replace(LOGIN, address="10.0.0.2", priority=STRANGER), now(1))
     *own, others, another = trail.pending
     assert len(own) == STRANGERS_EACH_MAX
     assert (others.user, others.address) == (OTHERS, LOGIN.address)

@@ -33,7 +33,21 @@ def test_put_needs_each_of_these_rights(found: m.Put, asked: list[tuple[Right, s
 
         error = link_rights.lacking(check, found, "NYC", "QM1")
         assert error is not None
-        assert error.text == f"{lacked[0].value} {lacked[1]}"
+        is_put = lacked[0] is Right.PUT
+        assert error.code == (
+            ErrorCode.SENDER_NOT_AUTHORIZED if is_put else ErrorCode.NOT_AUTHORIZED
+        )
+
+
+def test_message_in_a_loop_is_no_dead_letter_with_a_forged_uid() -> None:
+    """The exemption for messages that come back holds only for senders that may put them."""
+
+    def check(right: Right, name: str) -> None:
+        raise RequestError(ErrorCode.NOT_AUTHORIZED, f"{right.value} {name}")
+
+    error = link_rights.lacking(check, put(origin="QM1"), "NYC", "QM1")
+    assert error is not None
+    assert (error.code, error.text) == (ErrorCode.NOT_AUTHORIZED, "forward QM1")
 
 
 def test_without_users_no_right_is_needed() -> None:

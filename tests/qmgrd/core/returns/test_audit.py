@@ -10,9 +10,9 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.access.login import Identity
 from qmgrd.core.catalogue.system import AUDIT
-from qmgrd.core.context.audit_trail import PERIOD_MS
+from qmgrd.core.context.audit_trail import CHANGE, PERIOD_MS, ROUTINE, STRANGER
 from qmgrd.core.limits.work import WorkId
-from qmgrd.core.returns.audit import CHANGE, DROPPED, ROUTINE
+from qmgrd.core.returns.audit import DROPPED
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Manager
@@ -90,6 +90,28 @@ def test_routine_records_make_room_before_records_of_changes() -> None:
     assert show["purged"] > 500
     assert "QueueCreate" in actions(guarded.manager)
     assert "UserCreate" in actions(guarded.manager)
+
+
+def test_strangers_push_out_only_records_of_strangers() -> None:
+    guarded = Guarded(Manager(audit={"bytes_max": 128 * KIB}))
+    guarded.user("bob").code_of(m.QueueShow, "Q")
+    for batch in range(10):
+        fail_logins(guarded, 100, f"10.0.{batch}.")
+        guarded.manager.turn(PERIOD_MS)
+    assert guarded.owner.show(AUDIT)["purged"] > 500
+    assert actions(guarded.manager, user="bob") == ["Login", "QueueShow"]
+
+
+def test_strangers_push_out_no_user_by_the_records_of_dropped_ones() -> None:
+    guarded = Guarded(Manager(audit={"bytes_max": 128 * KIB}))
+    guarded.user("bob")
+    fail_logins(guarded, 100)
+    for _ in range(400):
+        guarded.manager.turns.broker.context.audit.drop(1)
+        fail_logins(guarded, 1)
+        guarded.manager.turn(PERIOD_MS)
+    assert DROPPED in actions(guarded.manager)
+    assert actions(guarded.manager, user="bob") == ["Login"]
 
 
 def test_records_of_changes_make_room_when_no_others_are_left() -> None:
@@ -192,11 +214,12 @@ def test_audit_that_is_set_aside_stops_no_work() -> None:
     assert lines == []
 
 
-def test_priorities_tell_changes_from_routine() -> None:
+def test_priorities_tell_changes_from_routine_and_strangers() -> None:
     guarded = Guarded(Manager())
+    guarded.user("bob").code_of(m.QueueShow, "Q")
     fail_logins(guarded, 1)
-    first, *_, last = map(records.decode, stored_audit(guarded.manager))
-    assert (first.priority, last.priority) == (CHANGE, ROUTINE)
+    first, *_, refused, last = map(records.decode, stored_audit(guarded.manager))
+    assert (first.priority, refused.priority, last.priority) == (CHANGE, ROUTINE, STRANGER)
 
 
 def test_audit_of_an_old_store_begins_with_its_first_record() -> None:

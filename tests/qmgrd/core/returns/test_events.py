@@ -1,15 +1,17 @@
 """Tests of the events in SYSTEM.EVENTS. An event must not cause an endless chain of events."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import qmgrd
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
 from qmgrd.core.queue.journal import OpenTurn
-from qmgrd.core.returns.events import EVENTS_PER_TURN
+from qmgrd.core.returns.events import EVENTS_PER_TURN, LASTING
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
@@ -119,6 +121,34 @@ def test_events_beyond_what_a_turn_may_tell_are_counted(manager: Manager, app: C
     found = told(app)
     assert len(found) == EVENTS_PER_TURN + 1
     assert found[-1] == {"event": "events left out", "count": 30}
+
+
+def test_applications_do_not_push_out_the_events_of_operators(
+    manager: Manager, app: Client
+) -> None:
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": 5})
+    context = manager.turns.broker.context
+    for event in sorted(LASTING)[:3]:
+        context.event(event, number=1)
+        manager.turn()
+    for number in range(EVENTS_PER_TURN):
+        context.event("message dead-lettered", queue=f"Q{number}")
+        manager.turn()
+    assert [x["event"] for x in told(app)] == [*sorted(LASTING)[:3], *["message dead-lettered"] * 2]
+
+
+def test_applications_do_not_fill_the_events_of_a_turn(manager: Manager, app: Client) -> None:
+    context = manager.turns.broker.context
+    for number in range(EVENTS_PER_TURN):
+        context.event("message dead-lettered", queue=f"Q{number}")
+    context.event("set aside", number=1)
+    manager.turn()
+    assert told(app)[0] == {"event": "set aside", "count": 1, "number": 1}
+
+
+def test_names_of_the_events_of_operators_are_in_use() -> None:
+    code = "\n".join(path.read_text() for path in Path(qmgrd.__path__[0]).rglob("*.py"))
+    assert [event for event in sorted(LASTING) if code.count(f'"{event}"') < 2] == []
 
 
 def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> None:

@@ -323,6 +323,17 @@ def test_lowest_id_above_the_next_one_breaks_the_protocol(app: Client) -> None:
     assert far.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
+@pytest.mark.parametrize("seq_id", [2**53, 2**62])
+def test_stream_cannot_begin_where_the_store_ends(app: Client, seq_id: int) -> None:
+    """A row with such an id would look damaged when it is read."""
+    for base_id, lowest_id in ((seq_id, seq_id), (1, seq_id), (1, 1)):
+        far = Far(app.manager)
+        far.client.say(m.LinkOpen(1, STREAM, base_id, seq_id, ONE, 0, False, lowest_id))
+        assert far.client.goaway is not None
+        assert far.client.goaway.code == ErrorCode.FIELD_INVALID
+    opened(app, 0)
+
+
 def test_ids_beyond_their_end_break_the_protocol(app: Client) -> None:
     far = opened(app, 0)
     far.client.say(m.Put(far.stream, 2**63 - 1, 0, "Q", [message(1), message(2)]))

@@ -1,15 +1,21 @@
 """Findings about inbound links."""
 
+from qmgr_tools.cli.failure import one_line
 from qmgr_tools.cli.humanize import age, counted, duration, messages
 from qmgr_tools.link.doctor import blocked as link_blocked
-from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
+from qmgr_tools.link.doctor.finding import Choice, Finding, Severity, text_of
 from qmgr_tools.link.doctor.measurement import Row
 from qmgr_tools.link.doctor.running import OFTEN, OFTEN_MIN
 
 
 def found(row: Row, before: Row | None, passed_ms: int) -> list[Finding]:
     """Returns the findings of an inbound stream from its current *row* and the row *before*."""
-    checks = (link_blocked.inbound(row), _gap(row, before, passed_ms), _duplicates(row))
+    checks = (
+        link_blocked.inbound(row),
+        _gap(row, before, passed_ms),
+        _duplicates(row),
+        _dead_letters(row),
+    )
     return [one for one in checks if one is not None]
 
 
@@ -68,4 +74,29 @@ def _duplicates(row: Row) -> Finding | None:
         f"{row['peer']} has sent {messages(copies)} more than once since it connected; the copies "
         "were discarded",
         "Its connections break, or its paths are slow. No message is duplicated.",
+    )
+
+
+def _dead_letters(row: Row) -> Finding | None:
+    count, error = int(row.get("dead_letters") or 0), row.get("dead_error")
+    if not count:
+        return None
+    code, text = text_of(error)
+    choices: tuple[Choice, ...] = (
+        Choice("qmctl dlq ls", "shows the dead letters and their reasons; changes nothing"),
+    )
+    if code == "SENDER_NOT_AUTHORIZED":
+        grant = "qmctl grant create put queue QUEUE --user USER"
+        retry = "qmctl dlq retry --where \"dead_queue = 'QUEUE'\" --to QUEUE"
+        choices += (
+            Choice(grant, f"later messages are stored; USER is the user of {row['peer']}"),
+            Choice(retry, "moves the dead letters to the queue"),
+        )
+    return Finding(
+        "inbound-dead-letters",
+        Severity.NOTE,
+        f"{messages(count)} from {row['peer']} became dead letters here since the daemon started; "
+        f"the last reason: {code}: {one_line(text)}",
+        "This queue manager could not put them on their queues. The link continues.",
+        choices,
     )
