@@ -2,6 +2,7 @@ from typing import Any
 
 from qmgr_tools.manager.definitions import Definitions
 from qmgr_tools.manager.plan import conflicts, prunings, steps
+from qmgr_tools.manager.user_definitions import USER_DEFAULTS
 
 
 def nyc(address: str, connections: int = 1) -> dict[str, Any]:
@@ -37,6 +38,23 @@ def test_all_is_made_in_an_order_that_works() -> None:
         "create queue Q: depth max default -> 5",
         "create queue F@NYC",
         "create alias S: alias of Q",
+    ]
+
+
+def test_two_users_exchange_their_queue_managers() -> None:
+    def users(first: str, second: str) -> Definitions:
+        rows = {"a": {"queue_manager": first}, "b": {"queue_manager": second}}
+        return Definitions(users={name: USER_DEFAULTS | row for name, row in rows.items()})
+
+    assert said(users("NYC", "EWR"), users("EWR", "NYC")) == [
+        "alter user a: queue manager EWR -> ",
+        "alter user b: queue manager NYC -> ",
+        "alter user a: queue manager NYC",
+        "alter user b: queue manager EWR",
+    ]
+    assert said(users("", "EWR"), users("EWR", "")) == [
+        "alter user a: queue manager EWR -> ",
+        "alter user b: queue manager EWR",
     ]
 
 

@@ -44,6 +44,25 @@ def test_verifier_is_never_shown() -> None:
     assert shown == {"password": ["set", "set"]}
 
 
+@pytest.mark.parametrize(
+    ("existing", "wanted", "names"),
+    [
+        ({"a": "EWR", "b": "NYC"}, {"a": "NYC", "b": "EWR"}, ["a", "b"]),
+        ({"a": "EWR", "b": ""}, {"a": "", "b": "EWR"}, ["a"]),
+        ({"a": "EWR"}, {"b": "EWR"}, []),  # A user that is not in the file is not changed.
+        ({"a": "EWR", "b": ""}, {"a": "EWR", "b": "NYC"}, []),
+        ({"a": "EWR", "b": ""}, {"a": "LAX", "b": ""}, []),
+    ],
+)
+def test_user_leaves_its_queue_manager_before_another_user_gets_it(
+    existing: dict[str, str], wanted: dict[str, str], names: list[str]
+) -> None:
+    def rows(of_users: dict[str, str]) -> dict[str, Any]:
+        return {name: BOB | {"queue_manager": manager} for name, manager in of_users.items()}
+
+    assert of.unbound(rows(existing), rows(wanted)) == names
+
+
 def test_administrators_come_first() -> None:
     users = {"a": BOB, "z": BOB | {"roles": ["administrator"]}}
     assert of.in_order(users) == ["z", "a"]

@@ -120,8 +120,15 @@ def steps(wanted: Definitions, existing: Definitions) -> Iterator[PlanStep]:
         before = existing.roles.get(name)
         calls = user_definitions.role_calls(name, before, after)
         yield from _subject("role", name, before, after, calls)
+    unbound = user_definitions.unbound(existing.users, wanted.users)
+    for name in unbound:  # A queue manager has at most one user, so the other one leaves it first.
+        before = existing.users[name]
+        calls = user_definitions.user_calls(name, before, before | {"queue_manager": ""})
+        yield from _subject("user", name, before, before | {"queue_manager": ""}, calls)
     for name in user_definitions.in_order(wanted.users):
         before, after = existing.users.get(name), wanted.users[name]
+        if before is not None and name in unbound:
+            before = before | {"queue_manager": ""}
         calls = user_definitions.user_calls(name, before, after)
         yield from _subject("user", name, before, after, calls)
 

@@ -161,6 +161,13 @@ def _grant_calls(subject: Mapping[str, str], before: list[str], after: list[str]
                 yield method, (rights, *objects), subject
 
 
+def unbound(existing: Mapping[str, Row], wanted: Mapping[str, Row]) -> list[str]:
+    """Returns the *wanted* users whose queue manager another user gets, in a fixed order."""
+    taken = {row["queue_manager"]: name for name, row in wanted.items() if row["queue_manager"]}
+    known = {name: existing[name]["queue_manager"] for name in wanted if name in existing}
+    return sorted(name for name, manager in known.items() if taken.get(manager, name) != name)
+
+
 def in_order(users: Mapping[str, Row]) -> list[str]:
     """Returns the names of users: administrators first, because the first user must be one."""
     return sorted(users, key=lambda name: (ADMINISTRATOR not in users[name]["roles"], name))

@@ -23,7 +23,7 @@ SUBJECTS_MAX = 500  # different subjects in a period
 SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one address
 # Different subjects in a period without a login. They are not part of SUBJECTS_MAX.
 STRANGERS_MAX, STRANGERS_EACH_MAX = 100, 20  # in total, and at one address
-TEXT_MAX = 100  # characters of a text in a record
+TEXT_MAX = 100  # bytes of a text in a record, in UTF-8
 OK = "OK"
 # The priorities of records: of changes, of routine (logins, refusals and reads), and of strangers,
 # who did not log in. Records of the lowest priority make room first.
@@ -57,9 +57,11 @@ class AuditRecord:
 
 
 def shortened(text: str) -> str:
-    """Returns *text* with at most TEXT_MAX characters, without unpaired surrogates."""
-    short = text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
-    return short.encode("utf-8", "replace").decode()
+    """Returns *text* with at most TEXT_MAX bytes, without unpaired surrogates."""
+    found = text[: TEXT_MAX + 1].encode("utf-8", "replace")
+    if len(found) <= TEXT_MAX:
+        return found.decode()
+    return found[: TEXT_MAX - 3].decode("utf-8", "ignore") + "..."
 
 
 class _Repeated:

@@ -9,7 +9,7 @@ from qmgrd.core.puts.report_right import Check
 
 
 def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError | None) -> m.Put:
-    """Returns *put* without reports and original queues on which its sender may not put.
+    """Returns *put* without reports that its sender may not put.
 
     Args:
         check: Raises the error if the user of the link lacks a right.
@@ -35,10 +35,14 @@ def checked(check: Check, put: m.Put, peer: str, own: str, foreign: RequestError
             ErrorCode.SENDER_NOT_AUTHORIZED,
             f"the user of the link from {peer} lacks the right to put on {put.queue[:200]}",
         ) from None
-    return put._replace(
-        records=report_right.without_refused(check, put.records, peer),
-        extras=note_right.without_refused(check, put, peer, own),
-    )
+    return put._replace(records=report_right.without_refused(check, put.records, peer))
+
+
+def without_forged_notes(check: Check | None, put: m.Put, peer: str, own: str) -> m.Put:
+    """Returns *put* without the facts in notes that its sender may not report."""
+    if check is None or not put.extras:
+        return put
+    return put._replace(extras=note_right.without_refused(report_right.once(check), put, peer, own))
 
 
 def lacking(check: Check | None, put: m.Put, peer: str, own: str) -> RequestError | None:

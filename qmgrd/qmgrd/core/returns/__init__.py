@@ -4,6 +4,7 @@
   delay, or never.
 * `dead_letters.py` finds a queue for messages that cannot be consumed, with a note about the
   reason.
+* `link_shares.py` limits the dead letters of each link.
 * `transfer.py` moves or copies one message to another queue.
 * `parked.py` keeps the publications on which a subscriber failed, which form the republish queue.
 * `events.py` puts events on SYSTEM.EVENTS.

@@ -33,10 +33,10 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.put import append, prepare
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
+from qmgrd.core.returns.link_shares import LinkShares
 from qmgrd.core.returns.transfer import Destination, transfer
 
 UNKNOWN = "?"  # the origin of a copy that has no note
-MAP_SHARE = 16  # the share of the store that links may fill with dead letters is 1/16
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -54,6 +54,7 @@ class DeadLetters:
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
+        self._link_shares = LinkShares()
 
     def make_dead_letter(
         self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = ""
@@ -136,8 +137,8 @@ class DeadLetters:
         arrival = keys.arrival_of(position)
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
-    def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Adds a *record* that was not on any queue here.
+    def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note, peer: str) -> None:
+        """Adds a *record* from the queue manager *peer* that was not on any queue here.
 
         Its note has *header*; *extra* comes from a link.
 
@@ -146,7 +147,7 @@ class DeadLetters:
         """
         facts = {"queue": header["queue"], "why": name_of(header["code"])}
         try:
-            self._put(record, extra, header)
+            self._put(record, extra, header, peer)
         except RequestError:
             self._context.event("dead letter has no place", **facts)
             raise
@@ -154,10 +155,10 @@ class DeadLetters:
             "message dead-lettered", queue=facts["queue"], to=DEAD_LETTERS, why=facts["why"]
         )
 
-    def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
+    def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note, peer: str) -> None:
         context = self._context
         queue = self._catalogue.own_queue(DEAD_LETTERS)
-        _check_share(queue, context.config.store.map_bytes // MAP_SHARE)
+        self._link_shares.check(queue, peer, context.config.store.map_bytes)
         context.reserve([record])
         make_room(context, self.make_dead_letter, queue, 1, len(record))
         context.mark_changed(queue)
@@ -179,7 +180,9 @@ class DeadLetters:
         before.pop("left_ms", None)
         note = notes.encode(before | header)
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
+        before_bytes = queue.counters.bytes
         append(queue, context.tx, prepared, queue.next_arrival())
+        self._link_shares.add(peer, queue.counters.bytes - before_bytes)
 
     def _destinations(self, queue: Queue, code: int) -> list[str]:
         if code in _FAILURES and queue.bounds.backout_queue:
@@ -244,13 +247,3 @@ class DeadLetters:
         elif entry.expires_ms:  # A dead letter that fails again keeps its left_ms.
             note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
         return note
-
-
-def _check_share(queue: Queue, bytes_max: int) -> None:
-    """Raises RequestError QUEUE_BYTES_FULL if links may add no more dead letters to *queue*."""
-    if queue.counters.bytes >= bytes_max:
-        raise RequestError(
-            ErrorCode.QUEUE_BYTES_FULL,
-            f"queue {queue.name} has {queue.counters.bytes} bytes, and links may fill it up to "
-            f"{bytes_max} bytes, 1/{MAP_SHARE} of store.map_bytes",
-        )

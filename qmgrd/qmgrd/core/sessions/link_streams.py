@@ -299,6 +299,10 @@ class LinkStreams:
             stream.skip(put)
             self._undeliverable.forget_held(stream)
             return True
+        if put.extras:
+            check = inbound_path.session.check_right
+            put = put._replace(extras=link_extras.decoded(put.extras))
+            put = link_rights.without_forged_notes(check, put, stream.peer, self._context.name)
         refused = self._receive(inbound_path, put)
         held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
         if held_back:
@@ -314,8 +318,6 @@ class LinkStreams:
     def _receive(self, inbound_path: InboundPath, put: m.Put) -> list[tuple[int, RequestError]]:
         """Stores the new records of a link's *put*. Returns the refused ids with their errors."""
         context, stream = self._context, inbound_path.stream
-        if put.extras:
-            put = put._replace(extras=link_extras.decoded(put.extras))
         if not route.may_forward(put.queue, context.name):
             return self._store(inbound_path, put)
         stream.inbox.check(put.first_id + len(put.records) - 1)

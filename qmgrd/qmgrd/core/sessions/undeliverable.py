@@ -25,6 +25,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue.system import DEAD_LETTERS
 from qmgrd.core.context.context import Context
+from qmgrd.core.link import extras as link_extras
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.returns.dead_letters import DeadLetters
 
@@ -71,7 +72,7 @@ class GivenUp(NamedTuple):
     """The messages of a stream that became dead letters since the daemon started."""
 
     messages: int
-    error: RequestError  # the reason of the last one
+    error: str  # the reason of the last one; an exception would keep the put in memory
 
 
 class Undeliverable:
@@ -90,23 +91,24 @@ class Undeliverable:
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
     ) -> tuple[int, RequestError] | None:
-        """Gives up the records of *put* that were refused too often.
+        """Gives up the records of *put*, with decoded notes, that were refused too often.
 
         Returns:
             The first id that is still refused and its error, or None if all records are given up.
         """
         known = self._streams.get(stream.stream_id, {})
         retries = self._context.config.link.deliver_retries
-        extras = {put.first_id + index: extra for index, extra in put.extras}
+        extras = dict(link_extras.encoded(put.extras))
         held_back: tuple[int, RequestError] | None = None
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0
             may_end = error.code in GIVEN_UP
             if _is_hopeless(error) or (may_end and 0 < retries <= times):
-                record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
+                index = seq_id - put.first_id
+                record, extra = put.records[index], extras.get(index, {})
                 header = self._header(put.queue, error, times)
                 try:
-                    self._dead_letters.admit(record, extra, header)
+                    self._dead_letters.admit(record, extra, header, stream.peer)
                 except RequestError as cause:
                     why = _combined_error(error, cause)
                 else:
@@ -137,7 +139,7 @@ class Undeliverable:
     def _count_given_up(self, stream: LinkInbox, error: RequestError) -> None:
         before = self._given_up.pop(stream.stream_id, None)
         messages = 1 if before is None else before.messages + 1
-        self._given_up[stream.stream_id] = GivenUp(messages, error)
+        self._given_up[stream.stream_id] = GivenUp(messages, str(error))
         if len(self._given_up) > STREAMS_MAX:
             self._given_up.popitem(last=False)
 
@@ -174,7 +176,7 @@ class Undeliverable:
         given_up = self._given_up.get(stream_id)
         dead = {
             "dead_letters": 0 if given_up is None else given_up.messages,
-            "dead_error": "" if given_up is None else str(given_up.error),
+            "dead_error": "" if given_up is None else given_up.error,
         }
         known = self._streams.get(stream_id)
         if not known:

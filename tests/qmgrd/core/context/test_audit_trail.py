@@ -15,6 +15,7 @@ from qmgrd.core.context.audit_trail import (
     SUBJECTS_MAX,
     AuditRecord,
     AuditTrail,
+    shortened,
 )
 from qmgrd.core.layout.kv import Now
 
@@ -117,6 +118,22 @@ def test_refused_logins_of_one_address_have_its_address_when_there_are_too_many(
     assert len(own) == STRANGERS_EACH_MAX
     assert (others.user, others.address) == (OTHERS, LOGIN.address)
     assert (another.user, another.address) == (LOGIN.user, "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("", ""),
+        ("a" * 100, "a" * 100),
+        ("a" * 101, "a" * 97 + "..."),
+        ("\u6f22" * 33, "\u6f22" * 33),
+        ("\u6f22" * 34, "\u6f22" * 32 + "..."),
+        ("\ud800", "?"),
+    ],
+    ids=ascii,
+)
+def test_texts_are_cut_in_bytes(text: str, short: str) -> None:
+    assert shortened(text) == short
 
 
 def test_changes_are_never_counted_together(trail: AuditTrail) -> None:

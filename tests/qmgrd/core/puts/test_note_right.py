@@ -1,4 +1,4 @@
-"""Tests that a note from a link names no queue on which the user of the link may not put."""
+"""Tests that a note from a link has only facts that the user of the link may report."""
 
 from typing import Any
 
@@ -14,10 +14,17 @@ from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.unit_of_work import note_of
 
+ALLOWED = [
+    (Right.PUT, "OPEN"),
+    (Right.PUT, "OPEN@LAX"),
+    (Right.FORWARD, "NYC"),
+    (Right.FORWARD, "LAX"),
+]
+
 
 def check(right: Right, name: str) -> None:
-    """Allows puts on OPEN of this queue manager, and of LAX."""
-    if (right, name) not in ((Right.PUT, "OPEN"), (Right.PUT, "OPEN@LAX")):
+    """Allows puts on OPEN, and messages of NYC, which is this queue manager, and of LAX."""
+    if (right, name) not in ALLOWED:
         raise RequestError(ErrorCode.NOT_AUTHORIZED, "not allowed")
 
 
@@ -43,6 +50,38 @@ def test_original_queue_with_the_right_or_at_the_peer_stays(queue: str, manager:
     assert note_after(note) == note
 
 
+FAILURE = {
+    "code": 410,
+    "reason": "r",
+    "text": "t",
+    "queue": "OPEN",
+    "us": 1,
+    "failed": 2,
+    "delivered": 3,
+    "left_ms": 4,
+    "attempts": [[1, 410, "r", "t", "client"]],
+}
+WAY = {"hops": ["EWR"], "came": ["EWR"], "retries": 5}
+
+
+@pytest.mark.parametrize("manager", ["SFO", None, 7])
+def test_failures_at_others_are_removed_without_the_right_to_forward(
+    monkeypatch: pytest.MonkeyPatch, manager: object
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ALLOWED", ALLOWED[:2])
+    note = FAILURE | WAY | {"manager": manager}
+    assert note_after(note) == WAY
+    assert note_after(FAILURE) == {}
+    assert note_after({"attempts": FAILURE["attempts"]}) == {}
+
+
+@pytest.mark.parametrize("manager", ["EWR", "LAX", "NYC"])
+def test_failures_at_the_sender_or_with_the_right_to_forward_stay(manager: str) -> None:
+    note = FAILURE | WAY | {"manager": manager}
+    assert note_after(note) == note
+    assert note_after(WAY) == WAY
+
+
 def test_link_cannot_name_another_queue_to_which_an_operator_would_return_a_message(
     manager: Manager, app: Client
 ) -> None:
@@ -54,7 +93,22 @@ def test_link_cannot_name_another_queue_to_which_an_operator_would_return_a_mess
     forged = [[0, {m.EXTRA_NOTE: pack({"code": 410, "queue": "SECRET", "manager": "QM1"})}]]
     far.client.say(m.Put(far.stream, 1, 0, "Q", [message(1)], forged))
     (found,) = guarded.owner.browse("Q")
-    assert note_of(found) == {"code": 410}
+    assert note_of(found) == {}
     guarded.owner.ask(m.QueueMove, "Q", "")
     manager.rest()
     assert (guarded.owner.bodies("SECRET"), guarded.owner.bodies("Q")) == ([], [b"1"])
+
+
+def test_dead_letter_without_the_right_to_put_has_no_forged_failures(
+    manager: Manager, app: Client
+) -> None:
+    guarded = Guarded(manager)
+    guarded.user("FAR", "link peer FAR")
+    far = Far(manager, user="FAR")
+    far.open()
+    forged = [[0, {m.EXTRA_NOTE: pack(FAILURE | {"manager": "QM1"})}]]
+    far.client.say(m.Put(far.stream, 1, 0, "Q", [message(1)], forged))
+    (found,) = guarded.owner.browse("SYSTEM.DEAD.LETTERS")
+    note = note_of(found)
+    assert (note["code"], note["failed"]) == (ErrorCode.SENDER_NOT_AUTHORIZED, 0)
+    assert "attempts" not in note

@@ -12,7 +12,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
 from qmgrd.core.queue.notes import NOTE_MAX_BYTES
-from qmgrd.core.returns import dead_letters
+from qmgrd.core.returns import link_shares
 from qmgrd.core.sessions import undeliverable
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
@@ -219,7 +219,7 @@ def test_link_fills_only_a_share_of_the_store_with_dead_letters(
 ) -> None:
     app, far = manager_of(retries=0)
     far.send(1, member(1, 1), member(2, 1))
-    monkeypatch.setattr(dead_letters, "MAP_SHARE", app.manager.config.store.map_bytes)
+    monkeypatch.setattr(link_shares, "MAP_SHARE", app.manager.config.store.map_bytes)
     assert codes(far.send(3, member(3, 1))) == [(3, ErrorCode.GROUP_NUMBER_TAKEN)]
     assert "links may fill it up to 1 bytes" in inbound(app)[3]
     assert far.send(4, message(4)) == []
@@ -471,7 +471,8 @@ def test_of_many_streams_the_one_refused_longest_ago_is_forgotten(
 
 def test_refused_messages_do_not_stay_in_memory() -> None:
     app, far = manager_of()
-    refuse(far, 2)
-    assert inbound(app)[:3] == (1, "NONE", 0)
+    refuse(far, 2, queue="REFUSED")
+    assert inbound(app)[:3] == (1, "REFUSED", 0)
     gc.collect()
-    assert [found for found in gc.get_objects() if type(found) is m.Put] == []
+    kept = [found for found in gc.get_objects() if type(found) is m.Put]
+    assert [put for put in kept if put.queue == "REFUSED"] == []
