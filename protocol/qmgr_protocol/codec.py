@@ -29,8 +29,12 @@ _packer = msgpack.Packer(use_bin_type=True, autoreset=True)
 pack = _packer.pack
 
 
-def unpack(data: bytes | bytearray | memoryview) -> Any:
+def unpack(data: bytes | bytearray | memoryview, built_max_bytes: int = 0) -> Any:
     """Returns the only value in *data*.
+
+    Args:
+        data: The encoded value.
+        built_max_bytes: The limit for arrays and maps in memory; 0 for BUILT_MAX_BYTES.
 
     Raises:
         FrameMalformed: *data* is not exactly one msgpack value or has too many elements. *data*
@@ -38,12 +42,13 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
             key that is neither text nor bytes.
     """
     try:
-        if len(data) <= SMALL_BYTES:  # The length of the data limits the size of arrays and maps.
+        # The length of the data limits the size of arrays and maps.
+        if len(data) <= SMALL_BYTES and not built_max_bytes:
             return msgpack.unpackb(
                 data, max_ext_len=0, ext_hook=_refuse_ext, object_pairs_hook=_unique
             )
         _walk(data)
-        on_array, on_map = _budget()
+        on_array, on_map = _budget(built_max_bytes or BUILT_MAX_BYTES)
         return msgpack.unpackb(
             data,
             strict_map_key=True,
@@ -66,15 +71,17 @@ def _walk(data: bytes | bytearray | memoryview) -> None:
     walker.skip()
 
 
-def _budget() -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], dict[Any, Any]]]:
-    """Returns hooks that raise an error once arrays and maps use more than BUILT_MAX_BYTES."""
-    left_bytes = BUILT_MAX_BYTES
+def _budget(
+    max_bytes: int,
+) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], dict[Any, Any]]]:
+    """Returns hooks that raise an error once arrays and maps use more than *max_bytes*."""
+    left_bytes = max_bytes
 
     def spend(elements: int) -> None:
         nonlocal left_bytes
         left_bytes -= CONTAINER_BYTES + ELEMENT_BYTES * elements
         if left_bytes < 0:
-            raise ValueError(f"arrays and maps use more than {BUILT_MAX_BYTES} bytes")
+            raise ValueError(f"arrays and maps use more than {max_bytes} bytes")
 
     def on_array(found: list[Any]) -> list[Any]:
         spend(len(found))

@@ -126,7 +126,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
     """Yields runs of *put* that may be forwarded, and each record that may not be, with the reason.
 
     Args:
-        put: The put that arrived over the link of *peer*.
+        put: The put that arrived over the link of *peer*, with decoded notes.
         peer: The queue manager that sent *put*.
         own: The name of this queue manager.
     """
@@ -134,7 +134,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
     first, of_run = 0, list[list[Any]]()
     for index in range(len(put.records)):
         extra = extras.get(index, {})
-        note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+        note = extra.get(m.EXTRA_NOTE, {})
         hops = note.get("hops") or [peer]
         if not notes.is_way(hops) or own in hops or len(hops) >= notes.HOPS_MAX:
             if index > first:
@@ -145,7 +145,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
             )
             first, of_run = index + 1, []
             continue
-        note_here = notes.encode(note | {"hops": [*hops, own]})
+        note_here = note | {"hops": [*hops, own]}
         of_run.append([index - first, extra | {m.EXTRA_NOTE: note_here}])
     if len(put.records) > first:
         yield _run(put, first, len(put.records), of_run), None
@@ -160,11 +160,11 @@ def arrived(put: m.Put) -> m.Put:
 
 
 def _arrived(extra: dict[str, Any]) -> dict[str, Any]:
-    note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+    note = dict(extra.get(m.EXTRA_NOTE, {}))
     if "hops" not in note:
         return extra
     came = note.pop("hops")
-    return extra | {m.EXTRA_NOTE: notes.encode(note | {"came": came})}
+    return extra | {m.EXTRA_NOTE: note | {"came": came}}
 
 
 def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:

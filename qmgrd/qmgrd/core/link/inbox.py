@@ -15,7 +15,6 @@ ends belong together.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -37,7 +36,6 @@ from qmgrd.core.queue.queue import Queue
 
 BLOCKED_RETRY_MS = 1_000
 LINE_RETRY_MS = 100
-EXTRA_KEYS = (m.EXTRA_EXPIRY_MS, m.EXTRA_DELAY_MS, m.EXTRA_NOTE)  # as size_of counts them
 
 
 @dataclass(slots=True)
@@ -317,17 +315,6 @@ def unstamped(put: m.Put) -> RequestError | None:
     ):
         return None
     return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
-
-
-def notes_of(put: m.Put) -> list[bytes]:
-    """Returns the notes of the records of *put*."""
-    found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
-    return [note for note in found if type(note) is bytes]
-
-
-def known_extras(extras: list[list[Any]]) -> list[list[Any]]:
-    """Returns *extras* without what belongs to a later version: it is not counted as memory."""
-    return [[row[0], {key: row[1][key] for key in EXTRA_KEYS if key in row[1]}] for row in extras]
 
 
 def _line_bytes(put: m.Put) -> int:

@@ -86,6 +86,11 @@ class Link:
         return found
 
     @property
+    def commit_id(self) -> int:
+        """The id up to which the peer has committed all messages."""
+        return self.outbox.commit_id
+
+    @property
     def stream_id(self) -> bytes:
         """The identity of the stream, which is never used for another stream."""
         number: int = self.row.get("stream", self.queue.id)

@@ -148,12 +148,16 @@ class LinkOutbox(Outbox):
             "blocked_behind": self.queue.counters.next_arrival - 1 - seq_id,
         }
 
-    def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
+    def records(
+        self, count: int, message_max_bytes: int, too_long: dict[int, int]
+    ) -> Iterator[tuple[str, bytes, Extra]]:
         """Yields the target, record and extra of up to *count* of the next ids within the window.
 
         For an id without a message, for example because it is damaged, the record is empty. The
         peer marks that id as held, so that no message waits for it. An id that the peer holds, or
-        that another path is sending, yields :data:`HELD`. Call :meth:`set_aside` afterwards.
+        that another path is sending, yields :data:`HELD`. So does a message that is longer than
+        *message_max_bytes*. Its id and size are added to *too_long*. Call :meth:`set_aside`
+        afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -166,10 +170,17 @@ class LinkOutbox(Outbox):
                 yield HELD
                 continue
             entry = entries.decode(value)
-            record = entries.record(tx, entry)
             if not is_available(self.queue, entry, seq_id, self._context.now):
                 yield GONE
-            elif entries.is_sound(record):
+                continue
+            # Records that are not sent are not read: a thousand of them may be 8 GB.
+            own_bytes = entries.record_bytes(entry) - len(entries.uid_trailer(entry))
+            if own_bytes > message_max_bytes:
+                too_long[seq_id] = own_bytes
+                yield HELD
+                continue
+            record = entries.record(tx, entry)
+            if entries.is_sound(record):
                 yield entry.target, record, self._extra(entry, record, seq_id)
             else:
                 self._damaged[key] = value

@@ -50,6 +50,10 @@ class PathOwner(Protocol):
     paths: "list[Path]"
 
     @property
+    def commit_id(self) -> int:
+        """The id up to which the peer has committed all messages."""
+
+    @property
     def addresses(self) -> list[str]:
         """The addresses of the peer, in the order in which paths dial them."""
 
@@ -293,11 +297,12 @@ class Path:
         """Waits and then dials again. Messages in flight are sent again."""
         limits = self._context.config.link
         lasted_ms = self._context.now.ms - self._up_ms
-        if self.is_up and (
-            self.flight.taken or (not self.flight.puts and lasted_ms >= limits.redial_max_ms)
-        ):
+        has_commits = self.link.commit_id > self.since_commit_id
+        is_proven = bool(self.flight.taken) or not self.flight.puts
+        if self.is_up and (has_commits or (is_proven and lasted_ms >= limits.redial_max_ms)):
             # A peer that closes the connection soon, or at every put, is dialled less and less
-            # often. A login costs this queue manager much more time than its peer.
+            # often. A login costs this queue manager much more time than its peer. The number of
+            # records taken proves nothing, because the peer may invent it.
             self.attempts = 0
         self._forget()
         self.error = why

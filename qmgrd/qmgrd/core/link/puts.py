@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.record import own_bytes
 from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 
 EXTRA_BYTES = 64  # estimated bytes of the keys and numbers of an extra
@@ -41,11 +40,8 @@ def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterato
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
     extras: list[list[Any]] = []
     bytes_left = room.bytes
-    for found in outbox.records(room.messages):
-        is_too_long = own_bytes(found[1]) > room.message_max_bytes if found[1] else False
-        if is_too_long:
-            too_long[outbox.sent_id + 1] = own_bytes(found[1])
-        if found is HELD or is_too_long:
+    for found in outbox.records(room.messages, room.message_max_bytes, too_long):
+        if found is HELD:
             if batch:
                 yield m.Put(room.stream, first_id, 0, target, batch, extras)
             outbox.take(1)

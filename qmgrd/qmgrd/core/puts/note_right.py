@@ -22,7 +22,7 @@ _HARMLESS = frozenset({"hops", "came", "retries"})
 
 
 def without_refused(check: Check, put: m.Put, peer: str, own: str) -> list[list[Any]]:
-    """Returns the extras of *put*, with notes from which the facts that need a right are removed.
+    """Returns the extras of *put* without the facts that need a right. Its notes are decoded.
 
     These are failures at other queue managers than the sender *peer*, and original queues on which
     the user may not put. A dead letter may always return to a queue of *peer*.
@@ -31,7 +31,7 @@ def without_refused(check: Check, put: m.Put, peer: str, own: str) -> list[list[
 
 
 def _checked(check: Check, extra: dict[str, Any], peer: str, own: str) -> dict[str, Any]:
-    note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+    note = extra.get(m.EXTRA_NOTE, {})
     manager = note.get("manager")
     if manager == peer or not note.keys() - _HARMLESS:
         return extra
@@ -52,4 +52,4 @@ def _checked(check: Check, extra: dict[str, Any], peer: str, own: str) -> dict[s
 
 
 def _with_note(extra: dict[str, Any], note: notes.Note) -> dict[str, Any]:
-    return extra | {m.EXTRA_NOTE: notes.encode(note) if note else b""}
+    return extra | {m.EXTRA_NOTE: note}

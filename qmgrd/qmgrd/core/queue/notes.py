@@ -33,6 +33,7 @@ HOPS_MAX = 16
 RETRIES_MAX = 2**31  # a note from a peer may claim more, which could not be increased
 NAME_MAX = 64
 NOTE_MAX_BYTES = 32 * 1024
+PEER_BUILT_MAX_BYTES = 4 * 1024  # the limit for the lists and maps of a note from a peer
 Note = dict[str, Any]
 _OWN = (
     "code",
@@ -124,11 +125,12 @@ def _is_short(value: Any) -> bool:
     return type(value) is int or (type(value) is str and len(value) <= REASON_TEXT_MAX)
 
 
-def checked(data: object) -> bytes:
-    """Returns the encoded note *data* from a peer, or b"" if it is not valid."""
-    if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
-        return b""
-    return data if decode(data) else b""
+def of_peer(data: bytes) -> Note:
+    """Returns the decoded note *data* from a peer, or an empty note if it is not valid.
+
+    Such a note may have about 60 lists and maps. Those of a valid note are 14 at most.
+    """
+    return decode(data, PEER_BUILT_MAX_BYTES) if len(data) <= NOTE_MAX_BYTES else {}
 
 
 def with_attempt(
@@ -143,12 +145,15 @@ def with_attempt(
     return note | {"attempts": known}
 
 
-def decode(data: bytes) -> Note:
-    """Returns the decoded note *data*, or an empty note if *data* is not a valid note."""
+def decode(data: bytes, built_max_bytes: int = 0) -> Note:
+    """Returns the decoded note *data*, or an empty note if *data* is not a valid note.
+
+    It is invalid as well if its lists and maps use more than *built_max_bytes* (see unpack()).
+    """
     if not data:
         return {}
     try:
-        found = unpack(data)
+        found = unpack(data, built_max_bytes)
     except FrameMalformed:
         return {}
     return found if type(found) is dict else {}

@@ -308,7 +308,7 @@ def prepare(
         record: The record, with or without a UID.
         message_max_bytes: The size limit of a message.
         bound_for: The destination queue of the record on a transmission queue.
-        extra: The additional fields that a link sent with the record.
+        extra: The additional fields that a link sent with the record, of the right types.
         is_held: Whether a unit of work holds the record. Its commit then evicts other messages, if
             the overflow policy of the queue allows eviction.
         is_moved: Whether the record comes from another queue. Its group number is then not checked.
@@ -345,7 +345,7 @@ def prepare(
         # last reference.
         bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications,
         bound_for,
-        notes.checked(extra.get(EXTRA_NOTE, b"")),
+        extra.get(EXTRA_NOTE, b""),
         member=member,
     )
 

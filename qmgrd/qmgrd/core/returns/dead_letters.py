@@ -176,7 +176,7 @@ class DeadLetters:
         )
         left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
         header = header | ({"left_ms": left_ms} if left_ms else {})
-        before = notes.decode(prepared.note)
+        before = notes.of_peer(prepared.note)
         before.pop("left_ms", None)
         note = notes.encode(before | header)
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)

@@ -19,6 +19,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.value_checks import IDS_MAX, NUMBER_MAX
+from qmgrd.core.link import extras as link_extras
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.puts import link_rights, origin_right
@@ -218,9 +219,7 @@ class LinkStreams:
         """Stores the new records of *put*. Reports refused records to the sender."""
         stream = inbound_path.stream
         if put.extras:
-            put = put._replace(extras=link_inbox.known_extras(put.extras))
-            check = inbound_path.session.check_right
-            put = link_rights.without_forged_notes(check, put, stream.peer, self._context.name)
+            put = put._replace(extras=link_extras.known(put))
         self._untold[inbound_path] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
@@ -300,6 +299,10 @@ class LinkStreams:
             stream.skip(put)
             self._undeliverable.forget_held(stream)
             return True
+        if put.extras:
+            check = inbound_path.session.check_right
+            put = put._replace(extras=link_extras.decoded(put.extras))
+            put = link_rights.without_forged_notes(check, put, stream.peer, self._context.name)
         refused = self._receive(inbound_path, put)
         held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
         if held_back:
@@ -353,6 +356,8 @@ class LinkStreams:
                 )
             if not target:
                 put = route.arrived(put)
+            if put.extras:
+                put = put._replace(extras=link_extras.encoded(put.extras))
             fitting = context.count_fitting(put.records, evicts=queue.bounds.overflow != "refuse")
             if fitting < count:
                 refused = self._no_pages(stream, put, fitting)
@@ -360,7 +365,7 @@ class LinkStreams:
                     records=put.records[:fitting],
                     extras=[extra for extra in put.extras if extra[0] < fitting],
                 )
-            context.reserve([*put.records, *link_inbox.notes_of(put)])
+            context.reserve([*put.records, *link_extras.notes_of(put.extras)])
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))

@@ -25,6 +25,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core.catalogue.system import DEAD_LETTERS
 from qmgrd.core.context.context import Context
+from qmgrd.core.link import extras as link_extras
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.returns.dead_letters import DeadLetters
 
@@ -90,20 +91,21 @@ class Undeliverable:
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
     ) -> tuple[int, RequestError] | None:
-        """Gives up the records of *put* that were refused too often.
+        """Gives up the records of *put*, with decoded notes, that were refused too often.
 
         Returns:
             The first id that is still refused and its error, or None if all records are given up.
         """
         known = self._streams.get(stream.stream_id, {})
         retries = self._context.config.link.deliver_retries
-        extras = {put.first_id + index: extra for index, extra in put.extras}
+        extras = dict(link_extras.encoded(put.extras))
         held_back: tuple[int, RequestError] | None = None
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0
             may_end = error.code in GIVEN_UP
             if _is_hopeless(error) or (may_end and 0 < retries <= times):
-                record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
+                index = seq_id - put.first_id
+                record, extra = put.records[index], extras.get(index, {})
                 header = self._header(put.queue, error, times)
                 try:
                     self._dead_letters.admit(record, extra, header, stream.peer)
@@ -116,7 +118,9 @@ class Undeliverable:
             else:
                 why, times = error, times + may_end
             known = self._known(stream, put.queue, why)
-            known[seq_id] = Refusal(put.queue, why, times)
+            # The error that was raised holds the frames that handled it, and thus the whole put.
+            kept = RequestError(why.code, why.text, why.retry_after_ms)
+            known[seq_id] = Refusal(put.queue, kept, times)
             held_back = held_back or (seq_id, why)
         return held_back
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.system import DEAD_LETTERS
@@ -17,7 +17,7 @@ from tests.qmgrd.core.harness import Client, record
 def put(*hops: list[str] | None) -> m.Put:
     """Returns a put with one record per entry of *hops*. The note of a record lists these hops."""
     extras: list[list[Any]] = [
-        [index, {m.EXTRA_NOTE: pack({"hops": known})}]
+        [index, {m.EXTRA_NOTE: {"hops": known}}]
         for index, known in enumerate(hops)
         if known is not None
     ]
@@ -25,7 +25,7 @@ def put(*hops: list[str] | None) -> m.Put:
 
 
 def told(found: m.Put) -> list[list[str]]:
-    return [unpack(extra[m.EXTRA_NOTE])["hops"] for _, extra in found.extras]
+    return [extra[m.EXTRA_NOTE]["hops"] for _, extra in found.extras]
 
 
 def test_each_hop_is_added_after_the_first_sender() -> None:
@@ -68,7 +68,7 @@ def test_way_stays_in_a_note_that_has_to_be_cut() -> None:
 
 def test_route_of_an_arrived_message_is_reported_and_no_longer_counts() -> None:
     found = route.arrived(put(["EWR", "BOS"], None))
-    assert unpack(found.extras[0][1][m.EXTRA_NOTE]) == {"came": ["EWR", "BOS"]}
+    assert found.extras[0][1][m.EXTRA_NOTE] == {"came": ["EWR", "BOS"]}
     assert route.arrived(put(None)) == put(None)
 
 

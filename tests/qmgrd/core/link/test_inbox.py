@@ -393,15 +393,3 @@ def test_link_with_a_damaged_row_is_refused_and_others_are_served(
     assert [note.event for note in outcome.notes] == ["the store is damaged"]
     other = Far(manager, "OTHER", b"O" * 16)
     assert other.open(b"O" * 16 + STREAM[16:])[0] == 0
-
-
-def test_unknown_extras_behind_a_gap_take_no_memory(app: Client) -> None:
-    """Only known extras are counted, so only these are kept."""
-    app.ask(m.QueueCreate, "Q")
-    far = Far(app.manager)
-    far.open(ordered=True)
-    row = [0, {"of a later version": bytes(60_000), m.EXTRA_NOTE: b"n"}, b"also later"]
-    far.client.say(m.Put(far.stream, 5, 0, "Q", [message(5)], [row]))
-    (stream,) = app.manager.turns.broker.streams.links.open_streams.values()
-    (put,) = stream.in_line.values()
-    assert put.extras == [[0, {m.EXTRA_NOTE: b"n"}]]

@@ -34,7 +34,7 @@ def outbox(app: Client) -> Iterator[LinkOutbox]:
 def found(outbox: LinkOutbox, count: int) -> list[tuple[str, bytes]]:
     return [
         (target, records.decode(record).body if record else b"")
-        for target, record, _ in outbox.records(count)
+        for target, record, _ in outbox.records(count, 1 << 20, {})
     ]
 
 
@@ -64,11 +64,11 @@ def test_damaged_messages_are_removed_for_good(
 ) -> None:
     for seq_id in damaged:
         damage(app.manager, seq_id)
-    first = list(outbox.records(100))
+    first = list(outbox.records(100, 1 << 20, {}))
     outbox.set_aside()
     assert [index for index, one in enumerate(first, 1) if one == GONE] == list(damaged)
-    assert list(outbox.records(100)) == first
-    assert list(islice(outbox.records(100), 2)) == first[:2]
+    assert list(outbox.records(100, 1 << 20, {})) == first
+    assert list(islice(outbox.records(100, 1 << 20, {}), 2)) == first[:2]
     assert outbox.queue.counters.damaged == len(damaged)
     assert outbox.commit(5) == range(1, 6)
     assert outbox.queue.counters.depth == 0
@@ -120,7 +120,7 @@ def test_message_is_described_by_its_id(outbox: LinkOutbox) -> None:
 
 
 def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
-    (_, record, _) = list(outbox.records(5))[seq_id - 1]
+    (_, record, _) = list(outbox.records(5, 1 << 20, {}))[seq_id - 1]
     return records.decode(record).uid
 
 

@@ -191,6 +191,26 @@ def test_slow_path_with_progress_is_kept() -> None:
     assert one.goaway is None
 
 
+@pytest.mark.parametrize(("commits", "is_soon"), [(True, True), (False, False)])
+def test_peer_that_closes_without_a_commit_is_dialled_less_and_less_often(
+    commits: bool, is_soon: bool
+) -> None:
+    """The peer may invent the number of records taken."""
+    lines = Lines(Manager(), connections=1)
+    lines.put(9)
+    waits_ms = []
+    for commit_id in range(8):
+        (one,) = lines.up(commit_id * commits)
+        assert one.ids()
+        one.commit((commit_id + 1) * commits)
+        one.hang_up()
+        before_ms = lines.now_ms
+        while not lines.dials:
+            lines.turn(50)
+        waits_ms.append(lines.now_ms - before_ms)
+    assert (waits_ms[-1] < 10 * waits_ms[0]) is is_soon
+
+
 def test_path_that_stalled_has_twice_as_long_the_next_time() -> None:
     lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
     waits = []

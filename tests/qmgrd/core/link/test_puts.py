@@ -6,6 +6,8 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import HEAD_BYTES
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.link import outbox as link_outbox
 from qmgrd.core.link.outbox import LinkOutbox
 from qmgrd.core.link.puts import EXTRA_BYTES, SendRoom, cut, size_of
 from tests.qmgrd.core.harness import Client
@@ -69,6 +71,27 @@ def test_message_that_is_too_long_for_the_peer_is_passed_over(outbox: LinkOutbox
     assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 5, 1)]
     assert too_long == {4: HEAD_BYTES + 500}  # size of the record without its UID
     assert outbox.sent_id == 5
+
+
+def test_message_that_is_not_sent_is_not_read(
+    outbox: LinkOutbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that accepts nothing could make each turn read a thousand large messages."""
+    read: list[object] = []
+    monkeypatch.setattr(entries, "record", lambda tx, entry: read.append(entry))
+    too_long: dict[int, int] = {}
+    assert told(cut(outbox, ROOMY._replace(message_max_bytes=1), too_long)) == []
+    assert (sorted(too_long), read) == ([1, 2, 3, 4, 5], [])
+
+
+def test_expired_message_is_not_read(
+    app: Client, outbox: LinkOutbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(entries, "record", lambda tx, entry: read.append(entry))
+    monkeypatch.setattr(link_outbox, "is_available", lambda *of: False)
+    (put,) = cut(outbox, ROOMY, {})
+    assert (put.records, read) == ([b""] * 5, [])
 
 
 def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: LinkOutbox) -> None:

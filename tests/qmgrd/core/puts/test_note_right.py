@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Right
 from qmgrd.core.puts import note_right
@@ -29,10 +29,10 @@ def check(right: Right, name: str) -> None:
 
 
 def note_after(note: dict[str, Any]) -> Any:
-    put = m.Put(1, 1, 0, "OPEN", [b"x"], [[0, {m.EXTRA_NOTE: pack(note), m.EXTRA_EXPIRY_MS: 7}]])
+    put = m.Put(1, 1, 0, "OPEN", [b"x"], [[0, {m.EXTRA_NOTE: note, m.EXTRA_EXPIRY_MS: 7}]])
     ((index, extra),) = note_right.without_refused(check, put, "EWR", "NYC")
     assert (index, extra[m.EXTRA_EXPIRY_MS]) == (0, 7)
-    return unpack(extra[m.EXTRA_NOTE]) if extra[m.EXTRA_NOTE] else {}
+    return extra[m.EXTRA_NOTE]
 
 
 @pytest.mark.parametrize("manager", ["NYC", "LAX"])

@@ -41,7 +41,7 @@ def test_note_never_exceeds_the_limit_of_a_link() -> None:
     note |= {"code": 1, "reason": WIDE * 64, "text": WIDE * 1_000, "queue": "Q"}
     data = notes.encode(note)
     assert len(data) <= notes.NOTE_MAX_BYTES < len(pack(note))
-    assert notes.checked(data) == data
+    assert notes.of_peer(data) == unpack(data)
     kept = [attempt[0] for attempt in unpack(data)["attempts"]]
     assert kept[0] == 0
     assert kept[1:] == list(range(10))[-len(kept) + 1 :]
@@ -60,7 +60,7 @@ def test_note_never_exceeds_the_limit_of_a_link() -> None:
     ids=["attempt", "no attempts", "text", "unknown", "many"],
 )
 def test_note_of_a_peer_that_is_too_long_loses_unknown_fields(foreign: dict[str, Any]) -> None:
-    assert notes.checked(pack(foreign))
+    assert notes.of_peer(pack(foreign))
     note = notes.with_attempt(foreign, 1, 7, "r", WIDE * 1_000, "c") | {"code": 5, "queue": "Q"}
     data = notes.encode(note)
     assert len(data) <= notes.NOTE_MAX_BYTES
@@ -71,11 +71,19 @@ def test_note_of_a_peer_that_is_too_long_loses_unknown_fields(foreign: dict[str,
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\xc1", pack([1]), pack({"x": "a" * notes.NOTE_MAX_BYTES})],
-    ids=["none", "rotten", "no map", "too long"],
+    [
+        b"",
+        b"\xc1",
+        pack([1]),
+        pack({"x": "a" * notes.NOTE_MAX_BYTES}),
+        pack({"x": [{}] * 64}),
+        pack({"x": [[]] * 64}),
+        pack({str(number): number for number in range(256)}),
+    ],
+    ids=["none", "rotten", "no map", "too long", "many maps", "many lists", "many keys"],
 )
 def test_invalid_note_is_ignored(data: bytes) -> None:
-    assert notes.checked(data) == b""
+    assert notes.of_peer(data) == {}
 
 
 def test_facts_without_a_note_are_unknown() -> None:

@@ -1,5 +1,6 @@
 """Tests of link messages that the target cannot store (G18). tests/sim tests whole networks."""
 
+import gc
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -466,3 +467,12 @@ def test_of_many_streams_the_one_refused_longest_ago_is_forgotten(
         (FAR_STORE + (2).to_bytes(8, "big")).hex(): None,
         (FAR_STORE + (3).to_bytes(8, "big")).hex(): 1,
     }
+
+
+def test_refused_messages_do_not_stay_in_memory() -> None:
+    app, far = manager_of()
+    refuse(far, 2, queue="REFUSED")
+    assert inbound(app)[:3] == (1, "REFUSED", 0)
+    gc.collect()
+    kept = [found for found in gc.get_objects() if type(found) is m.Put]
+    assert [put for put in kept if put.queue == "REFUSED"] == []
