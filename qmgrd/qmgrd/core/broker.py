@@ -53,8 +53,8 @@ from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rotation import LinkRotation
+from qmgrd.core.sessions.request_part import Arrived, UnitPutPart
 from qmgrd.core.sessions.session import RequestNotAllowed, Session, SessionFenced, error_of
-from qmgrd.core.sessions.settle_part import Arrived
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.subscriptions import Subscriptions
@@ -276,7 +276,6 @@ class Broker:
             try:
                 self._guard.check(session, message)
             except RequestError as error:
-                self.auditor.refused(session, message)
                 self._refuse_unauthorized(session, message, error)
                 return
         self.context.gives_hints = access is None or access.is_administrator
@@ -294,7 +293,10 @@ class Broker:
             self.auditor.end(begun, code)
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
-        if isinstance(message, m.MessageWithId):
+        self.auditor.refused(session, message)
+        if isinstance(message, UnitPutPart):
+            self.units.put_part(session, message, error)
+        elif isinstance(message, m.MessageWithId):
             self.context.send(session.connection, error_of(message.request_id, error))
         elif isinstance(message, m.Put):
             self.streams.refuse(session, message, error)
@@ -302,8 +304,7 @@ class Broker:
             raise RequestNotAllowed(type(message).__name__)
 
     def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
-        answer = refusal(unknown)
-        if answer is not None:
+        if (answer := refusal(unknown)) is not None:
             self.context.send(connection, answer)
 
     def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:

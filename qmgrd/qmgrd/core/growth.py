@@ -15,7 +15,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.operation import Growth
-from qmgrd.core.sessions.settle_part import Arrived
+from qmgrd.core.sessions.request_part import Arrived
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker

@@ -37,7 +37,7 @@ from qmgrd.core.limits.budget import ENDLESS, Budget
 from qmgrd.core.limits.put_rates import PutRates
 from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.requests.reads import DROPPED, LONG
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, Arrived
+from qmgrd.core.sessions.request_part import SETTLE_HANDLES, Arrived
 
 # Limit in bytes for the waiting messages of one connection. Above it, reading pauses.
 AHEAD_MAX_BYTES = 4 * 1024 * 1024

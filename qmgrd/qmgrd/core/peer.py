@@ -28,9 +28,9 @@ from qmgrd.core.access.origin import Tls
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
+from qmgrd.core.sessions.request_part import PUT_RECORDS, PartLimits, parts_of
 from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.session_token import SessionTokens
-from qmgrd.core.sessions.settle_part import parts_of
 from qmgrd.core.sessions.unanswered import UnansweredRequests
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
 NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
-JOINED_MAX_RECORDS = 256  # maximum number of records when puts are joined into one
 RENEWAL_ID = ID_END - 1  # the id of a link's requests to renew its token; paths use low ids
 _OWN = frozenset(
     {m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.TokenRenew, m.Goaway, m.Ping, m.Pong}
@@ -114,7 +113,7 @@ class Peer:
         self._welcome = welcome
         self._side = Side.DIALLER if dial else Side.LISTENER
         # The connection's share of a turn.
-        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)
+        joined_max = min(PUT_RECORDS, limits.turn_rows // 4)
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._is_announced = False
         # Whether the peer has sent a goodbye, which shows that it knows the protocol.
@@ -124,7 +123,8 @@ class Peer:
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
-        self._settle_bytes = intake.handles_max * m.HANDLE.size
+        self._part_limits = PartLimits(intake.handles_max, max(joined_max, 1))
+        self._short_bytes = self._part_limits.short_bytes
 
     @property
     def is_open(self) -> bool:
@@ -178,11 +178,11 @@ class Peer:
             if self.has_token and self._takes_renewal(message, now_ms):
                 continue
             self._unanswered.asked(message)
-            if type(message) is m.Settle and len(message.handles) > self._settle_bytes:
-                for part in parts_of(message, self._intake.handles_max):
-                    self._intake.message(self.number, part, len(part.settle.handles))
-            else:
+            if size_bytes <= self._short_bytes:
                 self._intake.message(self.number, message, size_bytes)
+                continue
+            for part, part_bytes in parts_of(message, size_bytes, self._part_limits):
+                self._intake.message(self.number, part, part_bytes)
         self.partial_bytes = connection.buffered_bytes
         if connection.error is not None:
             raise connection.error

@@ -9,8 +9,9 @@ Places go alternately to the shortest waiting frame and to the frame that has wa
 little room is left, shorter frames need places as well. A quarter of the room is reserved for them.
 
 Requests of a user whose puts are delayed (put_rates.py) take only room that no other user needs.
-The frames of this user get places last. If a frame of another user needs the room, connections of
-the user are closed. Their delayed requests are dropped as if they had not arrived.
+The frames of this user get places last. If a frame of another user needs the room, or if delayed
+requests take more than half of the room, connections of the user are closed. Their delayed requests
+are dropped as if they had not arrived.
 """
 
 from collections.abc import Mapping
@@ -116,7 +117,8 @@ class LargeFrames:
         self._charge(session, 0)
 
     def go_on(self) -> None:
-        """Gives places to waiting connections while there is room."""
+        """Gives places to waiting connections while there is room. Called after each turn."""
+        self._limit_delayed()
         while self._waiting:
             waits = self.intake.waits_for_tokens
             others = [session for session in self._waiting if not waits(session.peer.number)]
@@ -163,6 +165,17 @@ class LargeFrames:
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         return others + frame_bytes - most
+
+    def _limit_delayed(self) -> None:
+        """Closes delayed connections while delayed requests take more than half of the room.
+
+        Otherwise, a user with many connections could fill the room with short frames.
+        """
+        most = self._bytes_max // 2
+        if self.intake.bytes > most:
+            delayed = sum(one.bytes for user in self.intake.delayed_connections() for one in user)
+            if delayed > most:
+                self._drop_delayed(delayed - most)
 
     def _drop_delayed(self, size_bytes: int) -> bool:
         """Closes delayed connections that take *size_bytes* of room. Returns whether it did.

@@ -21,7 +21,6 @@ from qmgrd.core.access.user import GRANTS_MAX
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue import attributes, missing, system
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import Job
 from qmgrd.core.jobs.jobs import RUNNING_MAX
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -91,9 +90,9 @@ def arrival_refusal(app: Client, queue: str) -> RequestError:
 def full_of_jobs(app: Client) -> RequestError:
     app.ask(m.QueueCreate, "Q")
     jobs = app.manager.turns.broker.jobs
-    jobs.running.update({number: Job(number, {}) for number in range(RUNNING_MAX)})
+    jobs.requested[""] = RUNNING_MAX
     with pytest.raises(RequestError) as caught:
-        jobs.check_room()
+        jobs.check_room("")
     return caught.value
 
 

@@ -12,7 +12,7 @@ from qmgr_protocol import messages as m
 from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.limits.budget import Budget
 from qmgrd.core.limits.unread_replies import UnreadReplies
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
+from qmgrd.core.sessions.request_part import SETTLE_HANDLES
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from qmgrd.core.broker import Broker
 from qmgrd.core.requests.reads import DROPPED
-from qmgrd.core.sessions.settle_part import Arrived, SettlePart
+from qmgrd.core.sessions.request_part import Arrived, SettlePart, UnitPutPart
 
 
 class Arrival(NamedTuple):
@@ -66,4 +66,4 @@ class ConnectionArrivals:
 
 def counts(message: Arrived) -> bool:
     """Returns whether *message* counts toward the limit of waiting messages."""
-    return type(message) is not SettlePart or message.is_last
+    return not isinstance(message, (SettlePart, UnitPutPart)) or message.is_last

@@ -1,7 +1,11 @@
 """The connections whose next put waits until their users may put again."""
 
+from qmgr_protocol import messages as m
 from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals
-from qmgrd.core.limits.put_rates import DELAYED, WAIT_MIN_MS, PutRate, PutRates, cost
+from qmgrd.core.limits.put_rates import WAIT_MIN_MS, PutRate, PutRates
+from qmgrd.core.sessions.request_part import Arrived, UnitPutPart
+
+_DELAYED = frozenset({m.Put, m.UnitPut, UnitPutPart})
 
 
 class DelayedPuts:
@@ -30,10 +34,10 @@ class DelayedPuts:
         If so, the connection is delayed, unless it is closed. Otherwise, takes the tokens.
         """
         rate = self.limited.get(pending.connection)
-        if rate is None or type(arrival.message) not in DELAYED:
+        if rate is None or type(arrival.message) not in _DELAYED:
             return False
         if not rate.wait_ms(self._now_ms):
-            rate.take(*cost(arrival.message, arrival.size_bytes))
+            rate.take(*cost(arrival))
             return False
         if not pending.closed:
             pending.is_delayed = True
@@ -55,7 +59,7 @@ class DelayedPuts:
                 pending.is_delayed = False
                 found.append(pending)
                 arrival = pending.arrivals[0]
-                more_messages, more_bytes = cost(arrival.message, arrival.size_bytes)
+                more_messages, more_bytes = cost(arrival)
                 messages, bytes_ = messages - more_messages, bytes_ - more_bytes
             if not delayed:
                 del self._delayed[rate]
@@ -76,3 +80,11 @@ class DelayedPuts:
             return None
         wait_ms = min(rate.wait_ms(self._now_ms) for rate in self._delayed)
         return self._now_ms + max(wait_ms, WAIT_MIN_MS)
+
+
+def cost(arrival: Arrival) -> tuple[int, int]:
+    """Returns the messages and the bytes for which a put takes tokens."""
+    message: Arrived | None = arrival.message
+    put = message.put if isinstance(message, UnitPutPart) else message
+    assert isinstance(put, m.Put | m.UnitPut)
+    return len(put.records) or 1, arrival.size_bytes

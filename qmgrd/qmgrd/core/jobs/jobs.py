@@ -4,10 +4,12 @@ Each turn gives every runnable job a share of its rows. The last hundred ended j
 hour so that operators can see them. `job.py` defines a job.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from qmgr_protocol.amount import amount
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import SEQ_END
@@ -41,10 +43,12 @@ from qmgrd.core.jobs.job import (
     record_of,
 )
 from qmgrd.core.layout import keys
+from qmgrd.core.layout import owner as owners
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 
+# The maximum number of running jobs that requests began, and the same for deletions.
 RUNNING_MAX = 1_000
 SLICE_COST_ROWS = 10  # minimum cost of a slice in rows, even if the slice finds nothing
 ENDED_MAX = 100
@@ -71,6 +75,9 @@ class Jobs:
         self._rights = rights
         self.running: dict[int, Job] = {}
         self.ended: dict[int, Job] = {}  # ended jobs; the job that ended first comes first
+        # The number of running jobs that requests began, by user; "" if a job has no user.
+        self.requested: Counter[str] = Counter()
+        self.deletions = 0  # the number of running jobs that delete the rows of a queue
         self._ready: dict[int, Job] = {}  # job ids in the order of their next slices
         self._ending: dict[tuple[int, bytes], Job] = {}  # jobs by the group that they remove
         self._watching: dict[int, Job] = {}  # jobs by the id of the queue that they examine
@@ -99,7 +106,11 @@ class Jobs:
         self.running[job.id] = job
         self._make_ready(job)
         kind, queue_id = job.row["kind"], job.row["queue_id"]
-        if kind == "group":
+        if kind in CANCELLABLE:
+            self.requested[job.user] += 1
+        elif kind == "drop":
+            self.deletions += 1
+        elif kind == "group":
             self._ending[queue_id, job.row["group"]] = job
         elif kind == "watch":
             self._watching[queue_id] = job
@@ -119,17 +130,29 @@ class Jobs:
         """Whether a job can continue immediately."""
         return bool(self._ready)
 
-    def check_room(self) -> None:
-        """Raises JOBS_EXHAUSTED if no further job may begin.
+    def check_room(self, user: str) -> None:
+        """Raises JOBS_EXHAUSTED if *user* may begin no further job, such as a purge.
 
-        Groups that are leaving do not count.
+        A user can have at most as many jobs as it leaves free for others. Jobs that the daemon
+        itself begins have separate limits: it starts one for each new subscription, and for each
+        group that leaves.
         """
-        count = len(self.running) - len(self._ending) - len(self._watching)
+        count, own = self.requested.total(), self.requested[user] if user else 0
         if count >= RUNNING_MAX:
+            raise _exhausted_error(f"{count} jobs run (the limit is {RUNNING_MAX})")
+        if own >= RUNNING_MAX - count:
+            raise _exhausted_error(
+                f"user {owners.name_of(user)} has {amount(own, 'running job')}, and a user must "
+                f"leave as many of the {RUNNING_MAX} free as it has: {RUNNING_MAX - count} are free"
+            )
+
+    def check_deletions(self) -> None:
+        """Raises JOBS_EXHAUSTED if no further queue or subscription may be deleted now."""
+        if self.deletions >= RUNNING_MAX:
             raise RequestError(
                 ErrorCode.JOBS_EXHAUSTED,
-                f"{count} jobs run (the limit is {RUNNING_MAX}); wait for one to end, or cancel "
-                "one",
+                f"the messages of {self.deletions} deleted queues and subscriptions are being "
+                f"removed (the limit is {RUNNING_MAX}); try again later",
                 1_000,
             )
 
@@ -323,7 +346,12 @@ class Jobs:
 
     def _stop(self, job: Job) -> None:
         kind, queue_id = job.row["kind"], job.row["queue_id"]
-        if kind == "watch":
+        if kind in CANCELLABLE:
+            self.requested[job.user] -= 1
+            self.requested += Counter()  # removes users without jobs
+        elif kind == "drop":
+            self.deletions -= 1
+        elif kind == "watch":
             del self._watching[queue_id]
         elif kind == "group":
             del self._ending[queue_id, job.row["group"]]
@@ -359,3 +387,8 @@ class Jobs:
             job.stored = row
             rows.put(self._context.tx, keys.job(job.id), row)
             self._context.wrote = True
+
+
+def _exhausted_error(why: str) -> RequestError:
+    text = f"{why}; wait for one to end, or cancel one"
+    return RequestError(ErrorCode.JOBS_EXHAUSTED, text, 1_000)

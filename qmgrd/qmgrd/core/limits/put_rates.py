@@ -11,13 +11,9 @@ the buckets have tokens again.
 The intake delays the whole connection, so its order does not change.
 """
 
-from qmgr_protocol import messages as m
-
 _SECOND_MS = 1_000
 WAIT_MIN_MS = 10  # time after which a turn serves delayed puts again, so that turns stay few
 ENDLESS = 1 << 60  # the tokens of a bucket without a limit
-_PUTS = m.Put, m.UnitPut
-DELAYED = frozenset(_PUTS)
 
 
 class PutRate:
@@ -80,12 +76,6 @@ class PutRate:
 def _missing_ms(tokens: int, per_s: int) -> int:
     """Returns the time until a bucket has a token, rounded up, or 0 if it has one."""
     return -((tokens - 1) // per_s) if per_s and tokens <= 0 else 0
-
-
-def cost(message: object, size_bytes: int) -> tuple[int, int]:
-    """Returns the messages and the bytes for which a put takes tokens."""
-    assert isinstance(message, _PUTS)
-    return len(message.records) or 1, size_bytes
 
 
 class PutRates:

@@ -16,8 +16,8 @@ from qmgrd.core.access.users import Users
 from qmgrd.core.context.audit_trail import OK, AuditRecord, shortened
 from qmgrd.core.context.context import Context
 from qmgrd.core.requests.rights import CHECKED, value_of
+from qmgrd.core.sessions.request_part import Arrived, UnitPutPart
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import Arrived
 
 ITEMS_MAX = 20  # items of a list or map in a record
 BYTES_MAX = 24  # bytes of a value in a record, such as the id of a group or a store
@@ -106,6 +106,10 @@ class Auditor:
 
     def refused(self, session: Session, message: Arrived) -> None:
         """Records a request that was refused because its user lacks a right."""
+        if isinstance(message, UnitPutPart):
+            if message.first_index:
+                return  # The first part of this request is recorded.
+            message = message.put
         needed = None
         for need in CHECKED[type(message)]:
             found = self._rights.needed(need, lambda x: value_of(message, x), session.name)

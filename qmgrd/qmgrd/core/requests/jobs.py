@@ -30,7 +30,7 @@ class JobAdmin:
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Removes all current messages that are not leased. Replies when the job is done."""
-        queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
+        queue, wanted = self._source(session, message, "a purge would leave gaps")
         check_unlocked(queue.name, "purge")
         job = self._jobs.start(
             "purge",
@@ -44,7 +44,7 @@ class JobAdmin:
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
         """Starts to move or copy all current messages that are not leased."""
-        queue, wanted = self._source(message.queue, message.where, "a move would leave gaps")
+        queue, wanted = self._source(session, message, "a move would leave gaps")
         kind = "copy" if message.copy else "move" if message.target else "retry"
         if kind != "copy":
             check_unlocked(queue.name, "move messages from")
@@ -86,22 +86,24 @@ class JobAdmin:
             session.connection, message.request_id, self._jobs.cancel(message.job).describe()
         )
 
-    def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
+    def _source(
+        self, session: Session, message: m.QueuePurge | m.QueueMove, why: str
+    ) -> tuple[Queue, Selection]:
         """Returns the source queue, and the selection of its messages.
 
         Raises:
             RequestError: The queue cannot have such a job, the selector is not valid, or too many
                 jobs are running.
         """
-        queue = self._catalogue.local(name, gets=False)
+        queue = self._catalogue.local(message.queue, gets=False)
         if queue.is_transmission:
             raise (
-                publications_queue_error(name)
+                publications_queue_error(message.queue)
                 if queue.is_publications
-                else transmission_source_error(name, why)
+                else transmission_source_error(message.queue, why)
             )
-        wanted = selection(queue, where, b"", b"")
-        self._jobs.check_room()
+        wanted = selection(queue, message.where, b"", b"")
+        self._jobs.check_room(session.owner)
         return queue, wanted
 
     def _check_target(self, source: Queue, name: str) -> None:

@@ -71,7 +71,7 @@ class LinkAdmin:
                 f"link {message.link} holds {amount(depth, 'message')}; "
                 "wait until they are sent, or purge them",
             )
-        self._jobs.check_room()
+        self._jobs.check_deletions()
         link.stop()
         self._context.peers.forget_link(message.link)
         self._links.remove(message.link)

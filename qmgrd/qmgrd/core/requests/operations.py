@@ -14,10 +14,10 @@ from qmgrd.core.requests.services import Services
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
 from qmgrd.core.requests.users import UserAdmin
+from qmgrd.core.sessions.request_part import Arrived, SettlePart, UnitPutPart
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
-Kind = TypeVar("Kind", bound=m.Request | SettlePart)
+Kind = TypeVar("Kind", bound=m.Request | SettlePart | UnitPutPart)
 _Arrived = TypeVar("_Arrived", bound=Arrived)
 # Any stands for the message type of each row, because the type differs from row to row.
 _Row: TypeAlias = tuple[type[object], Callable[[Session, Any], None]]
@@ -67,6 +67,7 @@ def _of_messages(parts: Services) -> Iterator[_Row]:
     yield row(m.Put, streams.put)
     yield row(m.UnitBegin, units.begin)
     yield row(m.UnitPut, units.put)
+    yield row(UnitPutPart, units.put_part)
     yield row(m.UnitCommit, streams.commit)
     yield row(m.UnitBackout, units.backout)
     yield row(m.Get, delivery.get)

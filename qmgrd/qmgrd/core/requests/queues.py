@@ -113,7 +113,7 @@ class QueueAdmin:
                 f"queue {message.queue} holds {amount(count, 'message')}; "
                 "consume or purge them, or delete the queue with its messages",
             )
-        self._jobs.check_room()
+        self._jobs.check_deletions()
         count = self._removal.remove(message.queue)
         self._context.reply(session.connection, message.request_id, {"messages": count})
 

@@ -18,8 +18,8 @@ from qmgrd.core.access.rights import Needed, Rights
 from qmgrd.core.access.role import ADMINISTRATOR
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.link.inbox import InboundPath
+from qmgrd.core.sessions.request_part import Arrived, SettlePart, UnitPutPart
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import Arrived, SettlePart
 
 NEEDS: dict[type[Arrived], tuple[Need, ...]] = {
     found.kind: found.request.needs for found in OPERATIONS.values() if found.request is not None
@@ -57,6 +57,9 @@ class Guard:
             if (kind, name) in access.allowed:
                 return
         elif kind in FREE:
+            return
+        elif isinstance(message, UnitPutPart):
+            self.check(session, message.put)
             return
         if isinstance(message, m.Put) and isinstance(
             session.streams.get(message.stream), InboundPath

@@ -303,7 +303,7 @@ class TopicAdmin:
         arrival = self._publication(message.uid)[0] if message.uid else 0
         for name in message.subscriptions:
             self._subscriptions.find(name)
-        self._jobs.check_room()
+        self._jobs.check_room(session.owner)
         names = set(message.subscriptions) or self._topics.subscriptions
         asked = (self._topics.subscriptions[name].queue for name in names)
         total = sum(queue.counters.parked for queue in asked if queue is not None)

@@ -9,6 +9,7 @@ defines the language. Both compiling a selector and matching a message take a bo
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core.selector.parser import Parsed, parse
 from qmgrd.core.selector.pattern import LIKE_TEXT_MAX
@@ -17,6 +18,9 @@ from qmgrd.core.selector.value import ValueOf
 
 TERM_STEPS = 250  # number of steps for a name or a value, and its operator
 ENVELOPE_STEPS = 20  # number of steps per byte of an envelope that has only short headers
+# Maximum steps of the selector of a subscription, apart from the size of the message. Every
+# publication to its topics is examined, and the publisher does not know of it.
+SUBSCRIPTION_STEPS_MAX = 1_000_000
 REST_STEPS = 1_600  # number of steps for the remainder of a huge number divided by a tiny one
 
 
@@ -37,6 +41,11 @@ class Cost(NamedTuple):
         like = min(texts, LIKE_TEXT_MAX) * self.like
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
         return self.selectors * looked_up + self.terms + texts * self.orders + like
+
+    @property
+    def long_text_steps(self) -> int:
+        """The number of steps of terms and strings, if strings are as long as LIKE allows."""
+        return self.terms + LIKE_TEXT_MAX * (self.orders + self.like)
 
 
 NO_COST = Cost(0, 0, 0, 0)
@@ -72,6 +81,22 @@ class Selector:
         The condition itself raises nothing. Exceptions of *value_of* are not caught.
         """
         return self._condition(value_of) is True
+
+
+def check_subscription(selector: Selector) -> None:
+    """Checks that each publication can be examined in a short time.
+
+    Raises:
+        RequestError: SELECTOR_INVALID if *selector* is too costly for a subscription.
+    """
+    steps = selector.cost.long_text_steps
+    if steps > SUBSCRIPTION_STEPS_MAX:
+        raise RequestError(
+            ErrorCode.SELECTOR_INVALID,
+            f"the selector costs up to {steps} steps for each publication, and the limit for a "
+            f"subscription is {SUBSCRIPTION_STEPS_MAX}: use fewer LIKE, shorter patterns, or no _ "
+            "between two %",
+        )
 
 
 def compile_selector(text: str) -> Selector:

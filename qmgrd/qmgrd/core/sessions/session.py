@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
@@ -66,6 +67,15 @@ class StreamAnswers:
 
 
 @dataclass(slots=True)
+class UnitPutAnswer:
+    """The reply to a long put in a unit of work, which is sent after its last part."""
+
+    error: RequestError | None = None  # the reason why the first part was refused as a whole
+    refused: list[list[Any]] = field(default_factory=list)
+    stamped: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Session:
     """The core's state of one connection."""
 
@@ -91,6 +101,7 @@ class Session:
     # Subscriptions that end with the connection.
     subscriptions: dict[str, None] = field(default_factory=dict)
     units: dict[int, SessionUnit] = field(default_factory=dict)
+    unit_put_answer: UnitPutAnswer = field(default_factory=UnitPutAnswer)
     unit_bytes: int = 0  # the number of bytes in memory for the puts of the open units
     readers: dict[int, Reader] = field(default_factory=dict)  # readers of gets, by reader number
     lessees_max: int = 64  # the number of lessees above which those without leases are dropped
@@ -131,6 +142,12 @@ class Session:
                 f"{len(self.streams)} streams are open on this connection (the limit is "
                 f"{STREAMS_MAX})",
             )
+
+    @property
+    def unseen_refusals(self) -> int:
+        """The number of refused ids of all producers that are not marked as seen."""
+        streams = self.streams.values()
+        return sum(len(stream.refused) for stream in streams if isinstance(stream, Producer))
 
     def check_user_streams(self) -> None:
         """Raises RequestError USER_STREAMS_EXHAUSTED if the user may open no further stream."""

@@ -16,8 +16,8 @@ from qmgrd.core.returns.returns import (
     Returns,
     ReturnTerms,
 )
+from qmgrd.core.sessions.request_part import SettlePart
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import SettlePart
 from qmgrd.core.sessions.units import Units
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.amount import amount
+from qmgr_protocol.errors import CreditExceeded, ErrorCode, FieldInvalid, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed, producer
 from qmgrd.core.context.context import Context
@@ -81,6 +82,7 @@ class Streams:
                 "this "
                 "store was restored to an earlier state, so its ids may belong to other puts",
             )
+        self._check_unseen(session, found)
         if message.producer_id not in self._holders:  # Otherwise, the stream only moves.
             session.check_user_streams()
         self._fence(message.producer_id, session)
@@ -98,6 +100,27 @@ class Streams:
         answers = found.answers(1, end)
         value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps_of(1, end)]
         self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    @property
+    def _unseen_max(self) -> int:
+        """The maximum number of refused ids of a connection that are not marked as seen.
+
+        A single producer never reaches this limit, because it also limits the unseen ids of each
+        stream.
+        """
+        return 2 * self._context.config.limits.put_window_messages
+
+    def _check_unseen(self, session: Session, found: Producer) -> None:
+        """Raises PRODUCERS_EXHAUSTED if *found* has too many refused ids for this connection."""
+        others = session.unseen_refusals if found.refused else 0
+        if others and others + len(found.refused) > self._unseen_max:
+            raise RequestError(
+                ErrorCode.PRODUCERS_EXHAUSTED,
+                f"the open producers of this connection have {amount(others, 'refused put')} that "
+                f"are not marked as seen, and this one has {len(found.refused)} (the limit is "
+                f"{self._unseen_max}): put on the others first, with seen",
+                1_000,
+            )
 
     def _check_owner(self, session: Session, found: Producer, message: m.ProducerOpen) -> None:
         """Raises if the producer belongs to another user. A new producer belongs to its user.
@@ -233,6 +256,17 @@ class Streams:
             answers.refused.append([seq_id, int(error.code), error.text])
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
+        if refused:
+            self._limit_unseen(session)
+
+    def _limit_unseen(self, session: Session) -> None:
+        """Raises CreditExceeded if *session* has too many refused ids that are not marked as seen.
+
+        The ids stay refused. The producer receives the refusals when it opens its stream again.
+        """
+        count, limit = session.unseen_refusals, self._unseen_max
+        if count > limit:
+            raise CreditExceeded("refused puts not marked as seen", count, limit)
 
     def _mark_changed(self, sender: Producer) -> None:
         """Schedules a write of the producer's row at the end of this turn, and counts its cost."""
@@ -267,6 +301,9 @@ class Streams:
         except RequestError as error:
             sender.refused[seq_id] = error.code
             answers.refused.append([seq_id, int(error.code), error.text])
+            sender.inbox.receive_all([seq_id])
+            self._limit_unseen(session)
+            return
         sender.inbox.receive_all([seq_id])
 
     def _store(

@@ -22,6 +22,7 @@ from qmgrd.core.jobs.retained import prefix_of
 from qmgrd.core.layout import keys
 from qmgrd.core.limits.timers import Timer
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.selector.selector import check_subscription
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
@@ -93,7 +94,7 @@ class Subscriptions:
                 FILTERS_EXHAUSTED or LINK_UNKNOWN.
         """
         topics.filter_of(topic)
-        selector_of(where)
+        selector = selector_of(where)
         if name:
             topics.check_subscription(name)
         manager = name.partition("@")[2]
@@ -103,6 +104,8 @@ class Subscriptions:
         if known is not None:
             self._check_same(known, topic, where, given)
             return known
+        if selector is not None:
+            check_subscription(selector)
         if manager:
             route.link_to(self._catalogue, manager)
         self._check_room()
@@ -188,7 +191,7 @@ class Subscriptions:
             RequestError: SUBSCRIPTION_UNKNOWN or JOBS_EXHAUSTED.
         """
         found = self.find(name)
-        self._jobs.check_room()
+        self._jobs.check_deletions()
         return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:

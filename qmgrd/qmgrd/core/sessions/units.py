@@ -25,7 +25,8 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
 from qmgrd.core.sessions.refusal_rows import shortened
-from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.request_part import UnitPutPart
+from qmgrd.core.sessions.session import Session, UnitPutAnswer, error_of
 from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
 from qmgrd.core.sessions.unit_memory import UnitMemory
 
@@ -78,6 +79,46 @@ class Units:
 
     def put(self, session: Session, message: m.UnitPut) -> None:
         """Holds puts until the commit."""
+        refused, stamped = self._put(session, message)
+        self._context.send(
+            session.connection, m.Ok(message.request_id, [shortened(refused), stamped])
+        )
+
+    def put_part(
+        self, session: Session, part: UnitPutPart, error: RequestError | None = None
+    ) -> None:
+        """Holds one part of a long put, or refuses it with *error*. The last part sends the reply.
+
+        If the first part is refused as a whole, nothing is put, and the reply is the error. A later
+        part can be refused if a right, the queue or the unit is lost between two turns. Its records
+        are then refused one by one, so that the unit still has those that the reply reports.
+        """
+        put, first_index = part.put, part.first_index
+        if first_index == 0:
+            session.unit_put_answer = UnitPutAnswer()
+        answer = session.unit_put_answer
+        if answer.error is None:
+            try:
+                if error is not None:
+                    raise error
+                refused, stamped = self._put(session, put)
+            except RequestError as why:
+                if first_index == 0:
+                    answer.error = why
+                row = [int(why.code), why.text]
+                refused, stamped = [[index, *row] for index in range(len(put.records))], []
+            answer.refused += ([first_index + index, *row] for index, *row in refused)
+            for index, timestamp, count in stamped:
+                committed.add_stamps(answer.stamped, first_index + index, timestamp, count)
+        if part.is_last:
+            session.unit_put_answer = UnitPutAnswer()
+            value = [shortened(answer.refused), answer.stamped]
+            ok, error = m.Ok(put.request_id, value), answer.error
+            reply = ok if error is None else error_of(put.request_id, error)
+            self._context.send(session.connection, reply)
+
+    def _put(self, session: Session, message: m.UnitPut) -> tuple[list[list[Any]], list[list[int]]]:
+        """Holds puts. Returns the rows of the refused ones, and the stamps of the others."""
         unit = self._find(session, message.unit)
         queue, target = self._destination(message)
         batch, bound_for = message.records, target.encode()
@@ -108,9 +149,7 @@ class Units:
                 timestamp = int.from_bytes(found[0].trailer[records.UID_TIMESTAMP], "big")
                 committed.add_stamps(stamped, index, timestamp, len(found))
             index += len(found)
-        self._context.send(
-            session.connection, m.Ok(message.request_id, [shortened(refused), stamped])
-        )
+        return refused, stamped
 
     def _destination(self, message: m.UnitPut) -> tuple[Queue, str]:
         try:

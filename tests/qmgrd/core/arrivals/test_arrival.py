@@ -2,7 +2,7 @@
 
 from qmgr_protocol import messages as m
 from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals, counts
-from qmgrd.core.sessions.settle_part import parts_of
+from qmgrd.core.sessions.request_part import PartLimits, parts_of
 
 EVENT = Arrival(None, lambda broker: None, 0)
 PUT = Arrival(m.Put(1, 1, 0, "Q", [b"record"]), None, 30)
@@ -34,5 +34,9 @@ def test_all_requests_are_dropped_but_no_event() -> None:
 
 def test_parts_of_a_settle_request_count_once() -> None:
     whole = m.Settle(1, m.ACK, 1, bytes(m.HANDLE.size * 5))
-    assert [counts(part) for part in parts_of(whole, 2)] == [False, False, True]
+    assert [counts(part) for part, _ in parts_of(whole, 90, PartLimits(handles=2))] == [
+        False,
+        False,
+        True,
+    ]
     assert counts(whole)

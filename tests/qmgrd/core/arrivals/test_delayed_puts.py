@@ -7,8 +7,10 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.arrivals.arrival import Arrival
+from qmgrd.core.arrivals.delayed_puts import cost
 from qmgrd.core.intake import AHEAD_MAX_BYTES, DELAYED_MAX_BYTES, Intake
 from qmgrd.core.limits.put_rates import WAIT_MIN_MS, PutRate, PutRates
+from qmgrd.core.sessions.request_part import UnitPutPart
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager, Producer, record
 
@@ -303,3 +305,11 @@ def test_refused_put_costs_tokens_too(guarded: Guarded) -> None:
     assert app.peer.is_delayed
     manager.turn(1_001)
     assert not app.peer.is_delayed
+
+
+def test_put_costs_its_records_and_its_bytes() -> None:
+    in_unit = m.UnitPut(1, 1, "Q", [b"a"])
+    assert cost(Arrival(m.Put(1, 1, 0, "Q", [b"a", b"b"]), None, 70)) == (2, 70)
+    assert cost(Arrival(in_unit, None, 50)) == (1, 50)
+    assert cost(Arrival(UnitPutPart(in_unit, 256, is_last=False), None, 9)) == (1, 9)
+    assert cost(Arrival(m.Put(1, 1, 0, "", []), None, 9)) == (1, 9)

@@ -3,13 +3,15 @@
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import FLAG_RETAINED
 from qmgrd.core.jobs import jobs
 from qmgrd.core.jobs.job import CANCELLABLE, KINDS
 from qmgrd.core.jobs.jobs import SLICE_COST_ROWS
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import selection
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 
@@ -61,10 +63,75 @@ def test_number_of_running_jobs_is_limited(app: Client, monkeypatch: pytest.Monk
     rows = [app.ask(m.QueueMove, "Q", "FULL") for _ in range(2)]
     assert app.code_of(m.QueueMove, "Q", "FULL") is ErrorCode.JOBS_EXHAUSTED
     assert app.code_of(m.QueuePurge, "Q") is ErrorCode.JOBS_EXHAUSTED
-    assert app.code_of(m.QueueDelete, "Q", True) is ErrorCode.JOBS_EXHAUSTED
     assert app.bodies("Q") == [b"x"]
+    app.manager.crash()
+    app = app.manager.connect()
+    assert app.code_of(m.QueuePurge, "Q") is ErrorCode.JOBS_EXHAUSTED
     app.ask(m.JobCancel, rows[0]["job"])
     assert app.ask(m.QueuePurge, "Q") == {"messages": 1}
+    assert app.ask(m.QueueDelete, "FULL", True) == {"messages": 0}
+
+
+def test_number_of_deletions_has_its_own_limit(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "RUNNING_MAX", 2)
+    names = ["A", "B", "C", "D"]
+    for name in names:
+        app.ask(m.QueueCreate, name)
+    requests = [m.QueueDelete(app.next_id(), name, True) for name in names]
+    purge = m.QueuePurge(app.next_id(), "Q")
+    app.send(*requests, purge)
+    app.manager.rest()
+    answers = {x.request_id: x for x in app.hear()}
+    kinds = [type(answers[x.request_id]) for x in requests]
+    assert kinds == [m.Ok, m.Ok, m.Error, m.Error]
+    assert answers[requests[2].request_id].code == ErrorCode.JOBS_EXHAUSTED
+    assert answers[purge.request_id] == m.Ok(purge.request_id, {"messages": 0})
+    assert app.ask(m.QueueDelete, "C", True) == {"messages": 0}
+
+
+def test_no_user_can_have_all_jobs(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "RUNNING_MAX", 8)
+    guarded = Guarded(manager)
+    guarded.owner.ask(m.QueueCreate, "FULL", {"put_inhibit": True})
+    guarded.owner.ask(m.QueueCreate, "Q")
+    guarded.owner.put("Q", b"x")
+    counts: list[int] = []
+    for name in ("ann", "bob", "cid", "dee"):
+        user = guarded.user(name, "move queue Q", "put queue FULL")
+        refused: list[str] = []
+        while not refused:
+            try:
+                user.ask(m.QueueMove, "Q", "FULL")
+            except RequestError as error:
+                refused.append(str(error))
+        counts.append(len(manager.turns.broker.jobs.running) - sum(counts))
+        assert refused[0].startswith(f"JOBS_EXHAUSTED: user {name} has ") == (sum(counts) < 8)
+    assert counts == [4, 2, 1, 1]
+    manager.crash()
+    admin = manager.connect("admin", user="admin")
+    assert admin.code_of(m.QueuePurge, "FULL") is ErrorCode.JOBS_EXHAUSTED
+    first = admin.ask(m.JobList)["jobs"][0]["job"]
+    admin.ask(m.JobCancel, first)
+    assert admin.ask(m.QueuePurge, "FULL") == {"messages": 0}
+
+
+def test_jobs_of_new_subscriptions_leave_room_for_operators(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "RUNNING_MAX", 2)
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("/t", b"x", flags=FLAG_RETAINED)
+    subscribe = [m.Subscribe(app.next_id(), "t", f"A:{n}", retained=True) for n in range(5)]
+    purge = m.QueuePurge(app.next_id(), "Q")
+    app.send(*subscribe, purge)
+    app.manager.turn()
+    app.manager.rest()
+    answers = {x.request_id: x for x in app.hear()}
+    assert answers[purge.request_id] == m.Ok(purge.request_id, {"messages": 0})
+    assert len(answers) == 6
 
 
 def test_cancelled_job_stays_where_it_stood(store: AnyStore, app: Client) -> None:

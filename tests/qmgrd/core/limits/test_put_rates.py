@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_protocol import messages as m
-from qmgrd.core.limits.put_rates import ENDLESS, PutRate, PutRates, cost
+from qmgrd.core.limits.put_rates import ENDLESS, PutRate, PutRates
 
 RATES = st.integers(0, 5_000)
 
@@ -92,12 +91,6 @@ def test_wait_is_exact(messages: int, count: int) -> None:
     if wait_ms:
         assert found.wait_ms(wait_ms - 1) == 1
     assert found.wait_ms(wait_ms) == 0
-
-
-def test_put_costs_its_records_and_its_bytes() -> None:
-    assert cost(m.Put(1, 1, 0, "Q", [b"a", b"b"]), 70) == (2, 70)
-    assert cost(m.UnitPut(1, 1, "Q", [b"a"]), 50) == (1, 50)
-    assert cost(m.Put(1, 1, 0, "", []), 9) == (1, 9)
 
 
 def test_only_connections_of_limited_users_are_watched() -> None:

@@ -5,8 +5,8 @@ from collections import Counter
 from qmgr_protocol import messages as m
 from qmgr_protocol.messages import OPERATIONS
 from qmgrd.core.requests.operations import _rows, row
+from qmgrd.core.sessions.request_part import SettlePart, UnitPutPart
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.settle_part import SettlePart
 from tests.qmgrd.core.harness import Manager
 
 REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not None}
@@ -14,8 +14,8 @@ REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not 
 
 def test_each_request_has_a_handler() -> None:
     kinds = [kind for kind, _ in _rows(Manager().turns.broker.services)]
-    assert set(kinds) == REQUESTS | {SettlePart}
-    assert len(kinds) == 79
+    assert set(kinds) == REQUESTS | {SettlePart, UnitPutPart}
+    assert len(kinds) == 80
 
 
 def test_no_request_has_two_handlers() -> None:

@@ -7,7 +7,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import EACH, Kind, Need, Right
 from qmgr_protocol.transitions import FROM_DIALLER
 from qmgrd.core.requests.rights import CHECKED, FREQUENT, NEEDS
-from qmgrd.core.sessions.settle_part import SettlePart
+from qmgrd.core.sessions.request_part import SettlePart
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork, settle

@@ -23,7 +23,7 @@ from qmgrd.core.access.grant import Grant
 from qmgrd.core.layout import keys
 from qmgrd.core.requests import rights
 from qmgrd.core.requests.rights import Guard
-from qmgrd.core.sessions.settle_part import SettlePart
+from qmgrd.core.sessions.request_part import SettlePart
 from tests.growing import GROUP_ID, grouped
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager, record

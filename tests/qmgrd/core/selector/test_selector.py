@@ -22,8 +22,10 @@ from qmgrd.core.selector.pattern import LIKE_TEXT_MAX, steps
 from qmgrd.core.selector.selector import (
     ENVELOPE_STEPS,
     REST_STEPS,
+    SUBSCRIPTION_STEPS_MAX,
     TERM_STEPS,
     Value,
+    check_subscription,
     compile_selector,
     highest,
     sum_of,
@@ -127,6 +129,25 @@ def test_cost_of_several_selectors() -> None:
         assert max(each) <= highest(costs).steps(*sizes) < sum(each)
         assert highest(costs[:1]).steps(*sizes) == each[0]
         assert sum_of([]).steps(*sizes) == highest([]).steps(*sizes) == 0
+
+
+def test_selector_of_a_subscription_has_a_limit_of_steps() -> None:
+    def steps_of(text: str) -> int:
+        return compile_selector(text).cost.long_text_steps - 2 * TERM_STEPS
+
+    # docs/SELECTORS.md states these numbers.
+    assert steps_of("a LIKE 'JFK/%'") == 4_096
+    assert steps_of("a LIKE '%N5__U%'") == 131_072
+    assert steps_of("a < b") == 4_096
+    assert steps_of("a % 2 = 1") == TERM_STEPS + REST_STEPS
+    limit = (SUBSCRIPTION_STEPS_MAX - 2 * TERM_STEPS) // 4_096
+    count = (limit - 22) // 2
+    assert steps(f"%{'_' * count}%") <= limit < steps(f"%{'_' * (count + 1)}%")
+    check_subscription(compile_selector(f"a LIKE '%{'_' * count}%'"))
+    with pytest.raises(RequestError, match="limit for a subscription is 1000000") as caught:
+        check_subscription(compile_selector(f"a LIKE '%{'_' * (count + 1)}%'"))
+    assert caught.value.code == ErrorCode.SELECTOR_INVALID
+    check_subscription(compile_selector(" OR ".join(["a = 1"] * (TERMS_MAX // 2))))
 
 
 def test_name_is_looked_up_only_if_it_matters() -> None:
@@ -363,8 +384,10 @@ def test_each_example_of_the_page_is_a_selector() -> None:
     assert len(examples) > 10
     for example in examples:
         asked: set[str] = set()
-        compile_selector(example).matches(asked.add)
+        selector = compile_selector(example)
+        selector.matches(asked.add)
         assert asked, example
+        check_subscription(selector)
 
 
 def test_page_has_each_fact_limit_and_rule_of_the_grammar() -> None:

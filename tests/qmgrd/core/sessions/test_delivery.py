@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.returns.returns import CONNECTION_LOST, RETURNS_PER_TURN
 from qmgrd.core.sessions.delivery import CREDIT_MAX_BYTES
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
+from qmgrd.core.sessions.request_part import SETTLE_HANDLES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, items, record
 
 FOREVER_MS = m.WAIT_MAX_MS

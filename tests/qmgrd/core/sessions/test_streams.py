@@ -530,6 +530,68 @@ def test_streams_of_a_connection_are_bounded(app: Client) -> None:
     assert app.ask(m.Status)["producers"] == STREAMS_MAX
 
 
+# -- refused ids that are not marked as seen
+
+
+@pytest.fixture
+def narrow() -> Client:
+    """A connection that may have 20 refused ids above seen, to a queue that takes no puts."""
+    app = Manager(limits={"put_window_messages": 10}).connect()
+    app.ask(m.QueueCreate, "Q", {"put_inhibit": True})
+    return app
+
+
+def refuse(app: Client, producer: Producer, count: int) -> None:
+    """Puts *count* messages that are refused, without marking refusals as seen."""
+    for _ in range(0, count, 5):
+        app.say(m.Put(producer.stream, producer.next_id, 0, "Q", [record(b"x")] * 5))
+        producer.next_id += 5
+
+
+def test_unseen_refusals_of_all_producers_of_a_connection_are_limited(narrow: Client) -> None:
+    first, second = narrow.producer(b"1" * 16), narrow.producer(b"2" * 16)
+    refuse(narrow, first, 10)
+    refuse(narrow, second, 10)
+    assert narrow.goaway is None
+    narrow.say(m.Put(first.stream, first.next_id, 10, "", []))  # marks ten refusals as seen
+    refuse(narrow, first, 10)
+    assert narrow.goaway is None
+    refuse(narrow, second, 5)
+    assert narrow.goaway is not None
+    assert narrow.goaway.code == ErrorCode.CREDIT_EXCEEDED
+    text = "25 refused puts not marked as seen outstanding; the limit is 20"
+    assert narrow.goaway.text == text
+    resumed = narrow.manager.connect().producer(b"2" * 16, resume=True)
+    assert resumed.commit_id == 15  # The last five are refused, not lost.
+
+
+def test_single_producer_reaches_only_the_limit_of_its_stream(narrow: Client) -> None:
+    refuse(narrow, narrow.producer(ID), 20)
+    assert narrow.goaway is None
+
+
+def test_producer_with_too_many_unseen_refusals_is_opened_later(narrow: Client) -> None:
+    ids = [bytes([number]) * 16 for number in range(3)]
+    for producer_id in ids:
+        other = narrow.manager.connect()
+        refuse(other, other.producer(producer_id), 10)
+    app = narrow.manager.connect()
+    again = app.producer(ids[0], resume=True)
+    app.producer(ids[1], resume=True)
+    assert app.code_of(m.ProducerOpen, ids[2], True) == ErrorCode.PRODUCERS_EXHAUSTED
+    assert app.code_of(m.ProducerOpen, ids[2], True) == ErrorCode.PRODUCERS_EXHAUSTED
+    app.say(m.Put(again.stream, 11, 10, "", []))
+    assert app.producer(ids[2], resume=True).commit_id == 10
+
+
+def test_refused_commits_of_units_count_as_refused_puts(narrow: Client) -> None:
+    first, second = narrow.producer(b"1" * 16), narrow.producer(b"2" * 16)
+    refuse(narrow, first, 20)
+    narrow.say(m.UnitCommit(second.stream, 1, 0, 7, 0, 0))
+    assert narrow.goaway is not None
+    assert narrow.goaway.code == ErrorCode.CREDIT_EXCEEDED
+
+
 # -- rotten rows
 
 
@@ -722,18 +784,20 @@ def test_rows_with_many_refused_ids_are_written_over_several_turns(
 ) -> None:
     """1,000 ids take as long as 100 rows, and a turn here has 1,000. An empty put writes none."""
     manager = Manager(limits={"turn_rows": 1_000})
-    app = manager.connect("app")
-    app.ask(m.QueueCreate, "Q")
-    producers = [app.producer(b"%016d" % number) for number in range(20)]
+    manager.connect("app").ask(m.QueueCreate, "Q")
+    producers = [manager.connect("app").producer() for _ in range(20)]
     for producer in producers:
         producer.put("Q", *[b"", b"bad"] * 500)
-    app.hear()
+        producer.client.hear()
+
+    def heard() -> int:
+        manager.turn()
+        return sum(len(producer.client.hear()) for producer in producers)
+
     for producer in producers:
-        app.send(m.Put(producer.stream, 1_001, 0, "Q", [b""] * records))
-    manager.turn()
-    answered = len(app.hear())
+        producer.client.send(m.Put(producer.stream, 1_001, 0, "Q", [b""] * records))
+    answered = heard()
     assert least <= answered <= most
     while answered < 20:
-        manager.turn()
-        answered += len(app.hear())
+        answered += heard()
     assert answered == 20

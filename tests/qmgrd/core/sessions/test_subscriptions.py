@@ -8,6 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import encode_uid
+from qmgrd.core.selector import selector
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore
 from tests.qmgrd.core.pubsub import Hub
@@ -70,6 +71,25 @@ def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
     assert code("t", "A:b", "", {"overflow": "refuse"}) is ErrorCode.VALUE_INVALID
     assert code("t", ":b@NYC") is ErrorCode.LINK_UNKNOWN
     assert hub.app.ask(m.SubscriptionList)["subscriptions"] == []
+
+
+COSTLY = f"a LIKE '%{'_' * 200}%'"
+
+
+def test_costly_selector_is_refused_for_a_new_subscription_only(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # An older daemon had no limit.
+        patch.setattr(selector, "SUBSCRIPTION_STEPS_MAX", 1 << 40)
+        hub.app.ask(m.Subscribe, "t", "A:old", COSTLY)
+    with pytest.raises(RequestError, match="SELECTOR_INVALID: the selector costs up to 1"):
+        hub.app.ask(m.Subscribe, "t", "A:new", COSTLY)
+    assert hub.app.ask(m.Subscribe, "t", "A:old", COSTLY)["where"] == COSTLY
+    hub.manager.crash()
+    app = hub.manager.connect()
+    assert app.ask(m.Subscribe, "t", "A:old", COSTLY)["where"] == COSTLY
+    app.ask(m.QueueCreate, "Q")
+    assert app.ask(m.Browse, "Q", None, 100, 1 << 20, COSTLY)["items"] == []
 
 
 def test_number_of_subscriptions_is_limited() -> None:

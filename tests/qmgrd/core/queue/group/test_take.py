@@ -14,7 +14,7 @@ from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import LOOKED_AT_MAX
-from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
+from qmgrd.core.sessions.request_part import SETTLE_HANDLES
 from tests.group_player import GroupPlayer, group_id, member
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
