@@ -170,8 +170,7 @@ class Broker:
     ) -> None:
         """Registers a connection that a peer opened from *address*.
 
-        A session has one connection, the one with the highest number. An older connection is
-        closed, and its leased messages return to their queues.
+        A session has one connection. An older one is closed, and its leased messages return.
         """
         if not self.users.knows(identity):  # The users have changed since the login.
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")

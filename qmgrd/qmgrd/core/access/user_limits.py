@@ -84,6 +84,16 @@ def check_value(user: str, name: str, value: object) -> int:
     )
 
 
+def changed(user: str, own: Mapping[str, int], name: str, value: object) -> dict[str, int]:
+    """Returns the *own* limits of *user* after a change of one. None restores the default.
+
+    Raises:
+        RequestError: See :func:`check_value`.
+    """
+    limits = {key: limit for key, limit in own.items() if key != name}
+    return limits if value is None else limits | {name: check_value(user, name, value)}
+
+
 def reached_error(user: str, name: str, used: int, limit: int) -> RequestError:
     """Returns the error for a further use by *user*, who has reached the limit *name*."""
     found = _REACHED[name]
