@@ -45,6 +45,7 @@ def token(valid_s: float = 600, **others: Any) -> bytes:
 def write(path: Path, data: bytes) -> str:
     new = path.with_suffix(".new")
     new.write_bytes(data)
+    new.chmod(0o600)
     os.replace(new, path)
     return str(path)
 
