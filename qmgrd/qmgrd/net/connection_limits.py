@@ -36,6 +36,7 @@ class ConnectionLimits:
         self.sessions: dict[int, SocketSession] = {}
         self.quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
+        self.with_token: set[SocketSession] = set()  # connections whose tokens are checked
         self._listen = listen
         self._greetings = Greetings()
         self._admitted: set[SocketSession] = set()
@@ -112,6 +113,7 @@ class ConnectionLimits:
         if self.sessions.pop(session.peer.number, None) is None:
             return
         origin = session.origin
+        self.with_token.discard(session)
         self._greetings.discard(session)
         if session in self._admitted:
             self._admitted.remove(session)
@@ -131,11 +133,13 @@ class ConnectionLimits:
             )
 
     def tick(self, now_ms: int) -> None:
-        """Closes greetings that took too long, and logs a summary of suppressed lines."""
+        """Closes greetings that took too long, checks tokens, and sums up suppressed log lines."""
         limit_ms = self._listen.handshake_ms
         while (oldest := self._greetings.oldest()) and now_ms - oldest[1] >= limit_ms:
             why = f"the handshake took longer than {limit_ms} ms"
             self._refuse_greeting(oldest[0], m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
+        for session in list(self.with_token):
+            session.check_token(now_ms)
         self.log.sum_up(now_ms)
 
 

@@ -8,7 +8,7 @@ from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.scram import ClientLogin, ScramFailed
 from qmgr_protocol.secret_file import read_password, read_token
 from qmgr_protocol.token_login import TokenLogin, check_plain_text
-from qmgrd.core.peer import OwnLogin
+from qmgrd.core.access.token_renewal import OwnLogin
 from qmgrd.net.dialler import TLS, UNIX
 
 NONCE_BYTES = 18
