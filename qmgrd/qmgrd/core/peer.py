@@ -5,7 +5,7 @@ handshake and pings. All other messages go into the intake, and a turn replies t
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
@@ -378,11 +378,20 @@ class Peer:
         """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
 
-    @property
-    def waiting(self) -> dict[str, int]:
-        """The number of messages and bytes from this peer that wait for a turn."""
-        pending = self._pending
-        return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
+    def facts(self, now_ms: int) -> dict[str, Any]:
+        """Returns the fields for operators: the waiting messages, the delay, the end of the token.
+
+        Call it in a turn.
+        """
+        pending, end_ms = self._pending, self.renewal.end_ms
+        delayed_by, delay_ms = self._intake.delay(pending)
+        return {
+            "waiting": pending.messages + pending.put_messages,
+            "waiting_bytes": pending.bytes,
+            "delayed_by": delayed_by,
+            "delay_ms": delay_ms,
+            "token_ms": None if end_ms is None else max(end_ms - now_ms, 0),
+        }
 
     def encode(self, message: m.Message) -> bytes:
         """Returns *message* as bytes, or b"" if the connection is already closing."""

@@ -346,7 +346,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """The shell's information about the connection, for operators."""
         return {
             "address": self.address,
-            **self.peer.waiting,
+            **self.peer.facts(self._host.now_ms()),
             "unsent_bytes": self.unwritten_bytes(),
         }
 

@@ -61,6 +61,7 @@ def test_token_opens_the_connection_until_its_end() -> None:
     assert welcome.auth_data == remaining_time(HOUR_MS + SKEW_MS)
     assert dialled.peer.is_open
     assert dialled.peer.has_token
+    assert dialled.peer.facts(1_000)["token_ms"] == HOUR_MS + SKEW_MS - 1_000
     assert dialled.events == 1
 
 
