@@ -34,6 +34,7 @@ class Secured(Daemon):
         self.certificates = Certificates(directory / "tls")
         self.password_file = str(directory / "password")
         Path(self.password_file).write_text(f"{PASSWORD}\n")
+        Path(self.password_file).chmod(0o600)
         self.config = directory / "qmgrd.toml"
         self.log = self.data_dir / "log"
         self.more: tuple[str, ...] = ()  # further lines of the configuration

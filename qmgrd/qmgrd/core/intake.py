@@ -194,6 +194,16 @@ class Intake:
         for pending in self._delayed.ready(now_ms):
             self._add_to_rotation(pending)
 
+    def delay(self, pending: ConnectionArrivals) -> tuple[str, int]:
+        """Returns the reason why the next request of a connection waits, or "", and the least time.
+
+        The reason is "rate", or "unread" for unread answers of the connection or its user, whose
+        time is unknown and thus 0.
+        """
+        if pending.is_delayed:
+            return "rate", self._delayed.wait_ms(pending)
+        return ("unread" if pending.connection in self._held else ""), 0
+
     def waits_for_tokens(self, connection: int) -> bool:
         """Returns whether puts of the user of *connection* are delayed."""
         return self._delayed.waits(connection)

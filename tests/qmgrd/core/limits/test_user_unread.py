@@ -152,6 +152,8 @@ def test_requests_of_a_user_that_does_not_read_wait_and_those_of_others_do_not(s
     for client in (*shop.clients, shop.other):
         browse(client)
     assert [len(client.hear()) for client in (*shop.clients, shop.other)] == [0, 0, 1]
+    shown = [x.peer.facts(0)["delayed_by"] for x in (*shop.clients, shop.other)]
+    assert shown == ["unread", "unread", ""]
     due_ms = shop.manager.turns.next_timer_ms()
     assert due_ms is not None
     assert due_ms - shop.manager.now().ms <= COUNT_MS
