@@ -116,6 +116,8 @@ class LinkInbox:
             WindowExceeded: The put is outside the window and is not kept.
             RequestError: LINK_LINE_FULL if the line would exceed *bytes_max*.
         """
+        if not put.records:
+            return  # Nothing has to be stored after the gap.
         self.inbox.check(put.first_id + len(put.records) - 1)
         known = self.in_line.get(put.first_id)
         if known is not None and len(known.records) >= len(put.records):

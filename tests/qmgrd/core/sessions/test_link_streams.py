@@ -202,6 +202,17 @@ def test_record_that_is_refused_keeps_back_the_rest_of_its_put(app: Client) -> N
     assert app.bodies("SHORT") == [b"1"]
 
 
+def test_put_without_records_does_not_stay_in_the_line(app: Client) -> None:
+    """It would take memory that is not counted."""
+    ordered = opened(app, 0, ordered=True)
+    for seq_id in range(3, 40):
+        ordered.send(seq_id)
+    (stream,) = app.manager.turns.broker.streams.links.open_streams.values()
+    assert stream.in_line == {}
+    assert ordered.send(1, message(1), message(2)) == []
+    assert app.bodies("Q") == [b"1", b"2"]
+
+
 def test_line_has_a_limit_of_its_own() -> None:
     manager = Manager(link={"window_bytes": "1 KiB"})
     app = manager.connect()
