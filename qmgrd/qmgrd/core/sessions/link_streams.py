@@ -168,6 +168,7 @@ class LinkStreams:
         oldest = min(known - opened)
         tx.delete(keys.SPACE_LINK_INBOX + oldest)
         self._dirty.pop(oldest, None)
+        self._undeliverable.forget(oldest)
         self._context.wrote = True
 
     def _fence(self, inflows: list[InboundPath], session: Session) -> None:

@@ -98,7 +98,8 @@ class Undeliverable:
         """
         known = self._streams.get(stream.stream_id, {})
         retries = self._context.config.link.deliver_retries
-        extras: dict[Any, Any] = dict(link_extras.encoded(put.extras))
+        found = link_extras.encoded(put.extras)
+        extras: dict[int, dict[str, Any]] = dict(found)
         held_back: tuple[int, RequestError] | None = None
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0
@@ -167,6 +168,11 @@ class Undeliverable:
             del known[seq_id]
         if not known:
             del self._streams[stream.stream_id]
+
+    def forget(self, stream_id: bytes) -> None:
+        """Forgets the messages of a stream that is never opened again."""
+        self._streams.pop(stream_id, None)
+        self._given_up.pop(stream_id, None)
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
         """Describes the first refused message of a stream, and its dead letters, for people.

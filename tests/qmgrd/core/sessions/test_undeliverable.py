@@ -14,6 +14,7 @@ from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
 from qmgrd.core.queue.notes import NOTE_MAX_BYTES
 from qmgrd.core.returns import link_shares
 from qmgrd.core.sessions import undeliverable
+from qmgrd.core.sessions.link_streams import STREAMS_MAX
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import FAR_STORE, STREAM, Far, message
@@ -476,3 +477,15 @@ def test_refused_messages_do_not_stay_in_memory() -> None:
     gc.collect()
     kept = [found for found in gc.get_objects() if type(found) is m.Put]
     assert [put for put in kept if put.queue == "REFUSED"] == []
+
+
+def test_refusals_of_streams_that_a_peer_replaced_are_forgotten() -> None:
+    app, _ = manager_of()
+    links = app.manager.turns.broker.streams.links
+    for number in range(2, STREAMS_MAX + 9):
+        far = Far(app.manager)
+        far.open(FAR_STORE + number.to_bytes(8, "big"))
+        refuse(far, 1)
+        far.client.hang_up()
+        app.manager.turn()
+    assert len(links._undeliverable._streams) < STREAMS_MAX
