@@ -164,7 +164,14 @@ async def test_received_message_requests_a_turn(tmp_path: Path) -> None:
         await host.turn.wait()
         facts = session.facts
         size = facts.pop("waiting_bytes")
-        assert facts == {"address": "unix", "waiting": 1, "unsent_bytes": 0}
+        assert facts == {
+            "address": "unix",
+            "waiting": 1,
+            "delayed_by": "",
+            "delay_ms": 0,
+            "token_ms": None,
+            "unsent_bytes": 0,
+        }
         assert 0 < size < 10
         assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, False]
         assert session.facts["waiting"] == 0
