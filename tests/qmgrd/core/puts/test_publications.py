@@ -11,6 +11,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.puts import publications
+from qmgrd.core.selector import selector
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
@@ -595,6 +596,13 @@ COSTLY = " OR ".join(["t LIKE '%" + "a" * 60 + "_b%'"] * 10)
 LONG = {"headers": {"t": "a" * 4_096}}
 
 
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accepts costly selectors of new subscriptions, as an older daemon did."""
+    monkeypatch.setattr(selector, "SUBSCRIPTION_STEPS_MAX", 1 << 40)
+
+
+@pytest.mark.usefixtures("older")
 def test_publications_go_out_over_many_turns_if_selectors_are_costly(hub: Hub) -> None:
     """The selectors count 24,000 rows in total. A turn has 5,000, and finishes its last step."""
     for number in range(4):
@@ -615,6 +623,7 @@ def test_publications_go_out_over_many_turns_if_selectors_are_costly(hub: Hub) -
     hub.empty()
 
 
+@pytest.mark.usefixtures("older")
 def test_step_of_the_fan_out_is_short_if_a_selector_is_costly() -> None:
     """The daemon looks at the time after each step. It always takes the first step."""
     ticking = Ticking()
