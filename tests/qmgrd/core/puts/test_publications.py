@@ -12,6 +12,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.puts import publications
 from qmgrd.core.selector import selector
+from qmgrd.core.sessions.request_part import PartLimits
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
@@ -495,6 +496,7 @@ def test_full_store_delays_the_fan_out_until_space_is_free() -> None:
     """References to stored publications must not use the space that deletions need."""
     hub = Hub(limits={"turn_rows": 10})
     hub.subscribe("t", "S:1")
+    hub.app.peer._part_limits = PartLimits(records=300)  # All are stored before the store is full.
     hub.send("t", *(record(b"%d" % number) for number in range(300)))
     hub.manager.turn()
     map_bytes, hub.manager.store.map_bytes = hub.manager.store.map_bytes, 10_000
