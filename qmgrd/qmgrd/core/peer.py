@@ -125,7 +125,7 @@ class Peer:
         self._unanswered = UnansweredRequests()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
-        self._part_limits = PartLimits(intake.handles_max, max(joined_max, 1))
+        self._part_limits = PartLimits(intake.handles_max)
         self._short_bytes = self._part_limits.short_bytes
 
     @property

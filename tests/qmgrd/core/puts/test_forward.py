@@ -7,6 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.sessions.request_part import PartLimits
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
@@ -133,6 +134,7 @@ def test_damaged_publication_is_not_forwarded() -> None:
     hub = Hub(limits={"turn_rows": 10})
     hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     hub.subscribe("t", ":all@NYC")
+    hub.app.peer._part_limits = PartLimits(records=300)  # All are stored before any is forwarded.
     hub.send("t", *(record(b"%d" % number) for number in range(300)))
     hub.manager.turn()
     assert hub.manager.queue("@NYC").counters.depth < 300

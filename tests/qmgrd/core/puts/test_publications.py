@@ -11,6 +11,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.puts import publications
+from qmgrd.core.selector import selector
+from qmgrd.core.sessions.request_part import PartLimits
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
@@ -494,6 +496,7 @@ def test_full_store_delays_the_fan_out_until_space_is_free() -> None:
     """References to stored publications must not use the space that deletions need."""
     hub = Hub(limits={"turn_rows": 10})
     hub.subscribe("t", "S:1")
+    hub.app.peer._part_limits = PartLimits(records=300)  # All are stored before the store is full.
     hub.send("t", *(record(b"%d" % number) for number in range(300)))
     hub.manager.turn()
     map_bytes, hub.manager.store.map_bytes = hub.manager.store.map_bytes, 10_000
@@ -595,6 +598,13 @@ COSTLY = " OR ".join(["t LIKE '%" + "a" * 60 + "_b%'"] * 10)
 LONG = {"headers": {"t": "a" * 4_096}}
 
 
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accepts costly selectors of new subscriptions, as an older daemon did."""
+    monkeypatch.setattr(selector, "SUBSCRIPTION_STEPS_MAX", 1 << 40)
+
+
+@pytest.mark.usefixtures("older")
 def test_publications_go_out_over_many_turns_if_selectors_are_costly(hub: Hub) -> None:
     """The selectors count 24,000 rows in total. A turn has 5,000, and finishes its last step."""
     for number in range(4):
@@ -615,6 +625,7 @@ def test_publications_go_out_over_many_turns_if_selectors_are_costly(hub: Hub) -
     hub.empty()
 
 
+@pytest.mark.usefixtures("older")
 def test_step_of_the_fan_out_is_short_if_a_selector_is_costly() -> None:
     """The daemon looks at the time after each step. It always takes the first step."""
     ticking = Ticking()
