@@ -61,7 +61,8 @@ class Hit(NamedTuple):
 
 def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
     """Yields each line of a comment or a string in *source*, with its number."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline) if "#" in source else ()
+    for token in tokens:
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
     for node in ast.walk(ast.parse(source)):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qmgr_bench.host import QMGRD
-from qmgr_bench.server import wait_for
+from qmgr_bench.server import Program, wait_for
 from qmgr_client.blocking import connect
 from tests.certificates import Certificates
 from tests.qmgr_tools.conftest import Daemon
@@ -29,10 +29,12 @@ class Secured(Daemon):
 
     def __init__(self, directory: Path) -> None:
         super().__init__("QM", directory / "qm")
+        self.program = Program()  # a new interpreter, so that its command line is that of a user
         self.data_dir.mkdir(parents=True)
         self.certificates = Certificates(directory / "tls")
         self.password_file = str(directory / "password")
         Path(self.password_file).write_text(f"{PASSWORD}\n")
+        Path(self.password_file).chmod(0o600)
         self.config = directory / "qmgrd.toml"
         self.log = self.data_dir / "log"
         self.more: tuple[str, ...] = ()  # further lines of the configuration

@@ -13,7 +13,7 @@ import pytest
 from qmgr_config.load import load
 from qmgr_config.model import Config
 from qmgr_protocol.tls import TlsFailed
-from qmgrd.net.tls_files import check_mode
+from qmgrd.net.tls_files import check_key
 from qmgrd.process.notify import Notifier
 from tests.certificates import Certificates
 
@@ -71,7 +71,7 @@ def test_daemon_reads_a_credential_of_systemd(
     monkeypatch.setenv("QMGRD_TLS__CERTIFICATE", files.crt())
     config = load(None, {"listen.tls": ["127.0.0.1:0"]})
     assert config.tls.key == str(key)
-    check_mode(str(key))
+    check_key(str(key))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="Secrets of Kubernetes belong to root.")
@@ -92,10 +92,10 @@ def test_secrets_of_kubernetes_are_links_to_files_of_root(
     key.symlink_to("..data/tls.key")
     assert key.read_text() == "new"
     if is_accepted:
-        check_mode(str(key))
+        check_key(str(key))
         return
     with pytest.raises(TlsFailed, match=r"run chmod 640 .*, or set defaultMode: 0440"):
-        check_mode(str(key))
+        check_key(str(key))
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")

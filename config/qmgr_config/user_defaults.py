@@ -35,3 +35,6 @@ class UserDefaults(Section):
 
     put_bytes_per_s_max: Annotated[int, in_bytes(0, "1 TiB")] = 0
     """The same limit in bytes."""
+
+    unread_bytes_max: Annotated[int, in_bytes(0, "1 TiB")] = 0
+    """The maximum size of unread replies of a user. At the limit, its connections are delayed."""

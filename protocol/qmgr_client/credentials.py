@@ -10,19 +10,19 @@ The client uses the first of these that is set:
 4. nothing: the client does not log in
 
 The client reads a password file again at each new connection, so a new password in the file is used
-at the next connection. It reads a token file also to renew the token of an open connection.
+at the next connection. It reads a token file also to renew the token of an open connection. It
+refuses both files if other users may read them (secret_file.py).
 """
 
 import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from qmgr_client.address import Address
-from qmgr_protocol.token_login import TOKEN_FILE_MAX_BYTES, TokenLogin, encoded_token
+from qmgr_protocol.secret_file import read_password, read_token
+from qmgr_protocol.token_login import TokenLogin, check_plain_text, encoded_token
 
 if TYPE_CHECKING:
     from qmgr_protocol.scram import ClientLogin
@@ -87,17 +87,12 @@ class TokenCredentials:
         """Returns the present token.
 
         Raises:
-            ValueError: The file cannot be read, or the token is not valid or too long.
+            ValueError: Others may read the file, or it cannot be read, or the token is not valid or
+                too long.
         """
-        path = self.token_file
-        if not path:
-            return encoded_token(self.token.encode(), "the arguments or the environment")
-        try:
-            with open(path, "rb") as file:
-                data = file.read(TOKEN_FILE_MAX_BYTES)
-        except OSError as error:
-            raise ValueError(f"cannot read the token file {path}: {error.strerror}") from None
-        return encoded_token(data, f"the token file {path}")
+        if self.token_file:
+            return read_token(self.token_file)
+        return encoded_token(self.token.encode(), "the arguments or the environment")
 
     def login(self, server_hash: bytes = b"") -> TokenLogin:
         """Returns a new login for one connection, which reads the file again to renew the token.
@@ -113,35 +108,20 @@ class TokenCredentials:
         Raises:
             ValueError: *address* needs TLS.
         """
-        if not (address.is_tls or address.path or _is_loopback(address.host)):
-            raise ValueError(
-                f"a token is not sent to {address} in plain text, because whoever reads it can use "
-                f"it: write tls:{address}"
-            )
+        if not (address.is_tls or address.path):
+            check_plain_text(address.host, str(address))
 
 
 Login: TypeAlias = Credentials | TokenCredentials
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_file(path: str) -> str:
     """Returns the password in the file *path*, without the line break at its end.
 
     Raises:
-        ValueError: The file cannot be read, or is empty or too long.
+        ValueError: Others may read the file, or it cannot be read, or is empty or too long.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise ValueError(f"cannot read the password file {path}: {why}") from None
-    return checked(text, f"the password file {path}")
+    return checked(read_password(path), f"the password file {path}")
 
 
 def checked(text: str, source: str) -> str:

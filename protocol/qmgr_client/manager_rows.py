@@ -217,6 +217,9 @@ class ConnectionRow(TypedDict):
     waiting: int
     waiting_bytes: int
     unsent_bytes: int
+    delayed_by: str  # rate or unread, if a request waits because of a limit, otherwise empty
+    delay_ms: int  # for rate: the least time until the request continues
+    token_ms: int | None  # the time until the token of the connection ends
 
 
 class CursorRow(TypedDict):

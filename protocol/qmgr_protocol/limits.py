@@ -100,6 +100,7 @@ USER_LIMITS = {
     "stored_bytes_max": Attribute("bytes", 0, 2**44),  # on these queues and subscriptions
     "puts_per_s_max": Attribute("count", 0, 10**9),  # messages in a second
     "put_bytes_per_s_max": Attribute("bytes", 0, 2**40),  # bytes of puts in a second
+    "unread_bytes_max": Attribute("bytes", 0, 2**40),  # sent to all connections, and not read
 }
 QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number

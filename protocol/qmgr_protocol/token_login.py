@@ -12,11 +12,11 @@ listener refuses the new one, the source is read again after 1/5 of the rest.
 import re
 import struct
 from collections.abc import Callable
+from ipaddress import ip_address
 
 from qmgr_protocol import messages as m
 
 TOKEN = "token"
-TOKEN_FILE_MAX_BYTES = 16_384
 RETRY_MIN_MS = 1_000  # minimum time between two attempts to renew
 _REMAINING = struct.Struct(">Q")
 _COMPACT = re.compile(rb"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
@@ -38,6 +38,23 @@ def encoded_token(data: bytes, source: str) -> bytes:
             "let its issuer include fewer claims"
         )
     return token
+
+
+def check_plain_text(host: str, address: str) -> None:
+    """Checks that a token sent in plain text to *host* would not leave this machine.
+
+    Raises:
+        ValueError: *address*, which has this host, needs TLS.
+    """
+    try:
+        is_loopback = ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback:
+        raise ValueError(
+            f"a token is not sent to {address} in plain text, because whoever reads it can use "
+            f"it: write tls:{address}"
+        )
 
 
 def remaining_time(ms: int) -> bytes:

@@ -15,12 +15,13 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.access.token_renewal import OwnLogin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
 from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
-from qmgrd.core.peer import OwnLogin, Peer
+from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.dialler import TLS, dial
@@ -117,6 +118,7 @@ class Daemon:
             self._facts,
             self._facts_of,
             time.perf_counter_ns,
+            lambda number: self.unsent.of(number),
             is_maintenance=self._is_maintenance,
         )
         log_all(turns.notes)
@@ -297,6 +299,7 @@ class Daemon:
             dial=dial,
             admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
             admit_user=self._admit_user,
+            has_token=lambda: self._admission.with_token.add(session),
             login=None if dial else login_at(self._logins, session),
             own_login=own_login,
         )
@@ -414,8 +417,6 @@ class Daemon:
             await asyncio.sleep(LOOK_S)
             now_ms = self.now_ms()
             self._admission.tick(now_ms)
-            for session in list(self._sessions.values()):
-                session.tick(now_ms)
             self.frames.tick()
             self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:

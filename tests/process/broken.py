@@ -25,7 +25,7 @@ from qmgrd.main import main
 from qmgrd.store.lmdb_store import LmdbStore
 
 commit = LmdbStore.commit
-LATE_MS = 300
+LATE_MS = 2_000
 
 
 def swallow() -> None:

@@ -276,10 +276,13 @@ class Producer:
         """Puts records under the next ids, or from *first_id* on; returns the refusals."""
         first_id = first_id or self.commit_id + 1
         self.wire.send(m.Put(self.stream, first_id, self.seen, queue, list(batch)))
-        answer = self.wire.next(m.Committed)
-        self.seen = self.commit_id = answer.commit_id
-        refused: list[list[Any]] = answer.refused
-        return refused
+        refused: list[list[Any]] = []
+        while True:  # The parts of a long put may have an answer each.
+            answer = self.wire.next(m.Committed)
+            self.seen = self.commit_id = answer.commit_id
+            refused += answer.refused
+            if self.commit_id >= first_id + len(batch) - 1:
+                return refused
 
 
 def _apart(item: bytes) -> tuple[Any, ...]:

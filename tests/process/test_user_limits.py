@@ -102,3 +102,41 @@ async def test_client_above_the_limit_of_connections_gets_the_reason(owner: Queu
             async with client(owner, "shop") as second:
                 await second.put("Q", b"second")
         await first.put("Q", b"again")
+
+
+async def test_user_that_reads_nothing_is_held_and_another_is_not(owner: QueueManager) -> None:
+    limit = 1 << 20
+    await owner.admin.user_alter("flood", limits={"unread_bytes_max": limit})
+    for user in ("flood", "shop"):
+        await owner.admin.grant_create(["browse"], "queue", "*", user=user)
+    await owner.put_many("Q", [bytes(100_000)] * 20)
+    async with client(owner, "flood") as flood, client(owner, "flood") as second:
+        await flood.put("Q", b"first")
+        await second.put("Q", b"second")
+        wire = flood._session._wire
+        assert wire is not None
+        assert wire.transport is not None
+        wire.transport.pause_reading()
+        unread = [asyncio.create_task(browsed(flood)) for _ in range(20)]
+        async with asyncio.timeout(PATIENCE_S):
+            while await unread_bytes(owner) < limit:
+                await asyncio.sleep(0.02)
+        put = asyncio.create_task(second.put("Q", b"third"))
+        done, _ = await asyncio.wait([put], timeout=LATE_S)
+        assert not done
+        async with client(owner, "shop") as shop:
+            assert await browsed(shop) >= 20
+        assert await unread_bytes(owner) <= limit + (2 << 20), "one more frame at most"
+        wire.transport.resume_reading()
+        await put
+        assert min(await asyncio.gather(*unread)) >= 20
+
+
+async def browsed(manager: QueueManager) -> int:
+    return len([message async for message in manager.browse("Q")])
+
+
+async def unread_bytes(owner: QueueManager) -> int:
+    row = await owner.admin.user_show("flood", secrets=False)
+    found: int = row["use"]["unread_bytes"]
+    return found

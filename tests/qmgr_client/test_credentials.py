@@ -80,6 +80,7 @@ def test_description_does_not_show_the_password() -> None:
 def test_file_may_end_with_a_line_break(tmp_path: Path, text: str) -> None:
     file = tmp_path / "password"
     file.write_bytes(text.encode())
+    file.chmod(0o600)
     assert Credentials("app", "", str(file)).read() == "secret"
 
 
@@ -88,6 +89,7 @@ def test_file_is_read_at_each_connection(tmp_path: Path) -> None:
     found = Credentials("app", "", str(file))
     for password in ("old", "new"):
         file.write_text(password)
+        file.chmod(0o600)
         assert found.read() == password
 
 
@@ -107,6 +109,7 @@ def test_file_without_a_password_is_an_error(
     file = tmp_path / "password"
     if content is not None:
         file.write_bytes(content)
+        file.chmod(0o600)
     with pytest.raises(ValueError, match=why) as caught:
         Credentials("app", "", str(file)).login()
     assert str(file) in str(caught.value)
@@ -177,6 +180,7 @@ def test_token_file_is_read_at_each_connection_and_renewal(tmp_path: Path) -> No
     found = TokenCredentials("", str(file))
     for token in (b"a.b.c", b"d.e.f"):
         file.write_bytes(token + b"\n")
+        file.chmod(0o600)
         assert found.login().first() == token
     login = found.login()
     assert login.is_renewable
@@ -195,6 +199,7 @@ def test_token_file_is_read_at_each_connection_and_renewal(tmp_path: Path) -> No
 def test_file_without_a_valid_token_is_an_error(tmp_path: Path, text: bytes, why: str) -> None:
     file = tmp_path / "token"
     file.write_bytes(text)
+    file.chmod(0o600)
     with pytest.raises(ValueError, match=why) as caught:
         TokenCredentials("", str(file)).login()
     assert "secret" not in str(caught.value)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from qmgr_bench.host import QMGRD
 from qmgr_bench.server import Program, wait_for
 from qmgr_client.blocking import connect
 from qmgr_tools.cli import connect_retry
 from qmgr_tools.main import run
+from tests.forked import Forked, ForkedProgram
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
 LOGIN = "QMGR_USER", "QMGR_PASSWORD", "QMGR_PASSWORD_FILE", "QMGR_CA_FILE", "QMGR_FINGERPRINT"
@@ -31,7 +31,7 @@ class Daemon:
     def __init__(self, name: str, data_dir: Path) -> None:
         self.name = name
         self.data_dir = data_dir
-        self.program = Program()
+        self.program: Program = ForkedProgram()
         self.options: list[str] = []  # further options of the daemon
 
     def start(self) -> None:
@@ -39,7 +39,7 @@ class Daemon:
         listening = self.data_dir / "listening.json"
         listening.unlink(missing_ok=True)
         where = ["--data-dir", str(self.data_dir), "--tcp", "127.0.0.1:0", "--name", self.name]
-        self.program.start([*QMGRD, *where, *self.options], self.data_dir)
+        self.program.start(["qmgrd", *where, *self.options], self.data_dir)
         wait_for(self.program, listening.exists)
 
     @property
@@ -201,13 +201,9 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
         with os.fdopen(ours, "r+b", buffering=0) as screen:
             screen.write(typed.encode())
             with os.fdopen(theirs, "r+b", buffering=0) as keyboard:
-                process = subprocess.Popen(
-                    [*QMCTL, *words],
-                    stdin=keyboard,
-                    stdout=keyboard,
-                    stderr=keyboard,
-                    env=os.environ | known | environment,
-                )
+                known |= environment
+                streams = (keyboard.fileno(),) * 3
+                process = Forked(["qmctl", *words], os.environ | known, Path.cwd(), streams)
             shown = b""
             with suppress(OSError):  # Reading a terminal that all processes have closed raises EIO.
                 while piece := screen.read(65_536):

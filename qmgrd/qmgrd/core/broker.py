@@ -170,8 +170,7 @@ class Broker:
     ) -> None:
         """Registers a connection that a peer opened from *address*.
 
-        A session has one connection, the one with the highest number. An older connection is
-        closed, and its leased messages return to their queues.
+        A session has one connection. An older one is closed, and its leased messages return.
         """
         if not self.users.knows(identity):  # The users have changed since the login.
             self.context.close(connection, ErrorCode.LOGIN_REQUIRED, "log in again")
@@ -291,7 +290,7 @@ class Broker:
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         if begun is not None:
-            self.auditor.end(begun, code)
+            self.auditor.end(begun, session, code)
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         self.auditor.refused(session, message)

@@ -15,9 +15,9 @@ time. A flood of expensive requests delays only its sender.
    time.
 3. A connection that has used its share of a turn waits for the next turn. Answers leave at the end
    of a turn. The share is small so that a flood does not delay other answers for a long time.
-4. A connection is held, and is in no line, while its peer has too many unread answers
-   (unread_replies.py). A connection whose next request may have a long answer is also held while
-   the answer does not fit in the room.
+4. A connection is held, and is in no line, while its peer has too many unread answers, or its user
+   has too many on all connections (unread_replies.py). A connection whose next request may have a
+   long answer is also held while the answer does not fit in the room.
 5. A connection is delayed, and is in no line, while its next request is a put and its user has put
    more than its limits allow (put_rates.py). If it is lost meanwhile, its requests are dropped as
    if they had not arrived: their sender has no answer, and sends the puts again.
@@ -87,6 +87,7 @@ class Intake:
         # Connections that have used their share of the current turn.
         self._aside: list[ConnectionArrivals] = []
         self.bytes = 0
+        self._now_ms = 0  # store clock time of the present turn
 
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether reading from the connection should pause because too many bytes wait."""
@@ -186,9 +187,22 @@ class Intake:
                 self._add_to_rotation(self._waiting.pop(connection))
 
     def begin_turn(self, now_ms: int) -> None:
-        """Continues with as many delayed connections as their users have tokens for."""
+        """Continues with connections whose users have read enough, or have tokens for puts."""
+        self._now_ms = now_ms
+        for connection in self._unread_replies.count_users(now_ms):
+            self._go_on(connection)
         for pending in self._delayed.ready(now_ms):
             self._add_to_rotation(pending)
+
+    def delay(self, pending: ConnectionArrivals) -> tuple[str, int]:
+        """Returns the reason why the next request of a connection waits, or "", and the least time.
+
+        The reason is "rate", or "unread" for unread answers of the connection or its user, whose
+        time is unknown and thus 0.
+        """
+        if pending.is_delayed:
+            return "rate", self._delayed.wait_ms(pending)
+        return ("unread" if pending.connection in self._held else ""), 0
 
     def waits_for_tokens(self, connection: int) -> bool:
         """Returns whether puts of the user of *connection* are delayed."""
@@ -201,6 +215,14 @@ class Intake:
     def next_put_ms(self) -> int | None:
         """Returns the store clock time at which a delayed connection can continue, or None."""
         return self._delayed.next_ms()
+
+    def next_count_ms(self) -> int | None:
+        """Returns the store clock time of the next count of users with too many unread answers."""
+        return self._unread_replies.next_count_ms(self._now_ms)
+
+    def wrote(self, connection: int, size_bytes: int) -> None:
+        """Counts the bytes of answers that were written to *connection*."""
+        self._unread_replies.wrote(connection, size_bytes)
 
     def _drop_requests(self, pending: ConnectionArrivals) -> None:
         """Drops all requests of the lost connection *pending*, which is in no line.
@@ -225,7 +247,7 @@ class Intake:
 
         Forgets it once the others are served.
         """
-        self._unread_replies.unblock(connection)
+        self._unread_replies.forget(connection)
         pending = self._pending.get(connection)
         if pending is None:
             return

@@ -5,11 +5,10 @@ handshake and pings. All other messages go into the intake, and a turn replies t
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, LimitsConfig
 from qmgr_protocol import messages as m
-from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import (
     CreditExceeded,
@@ -19,12 +18,12 @@ from qmgr_protocol.errors import (
     RequestError,
     StateViolation,
 )
-from qmgr_protocol.field import ID_END
-from qmgr_protocol.scram import ClientLogin, ScramFailed
+from qmgr_protocol.scram import ScramFailed
 from qmgr_protocol.states import Side, State
 from qmgr_protocol.token_login import TokenLogin
-from qmgrd.core.access.login import OWNER, Decision, Identity, Login, TokenEnded, Welcomed
+from qmgrd.core.access.login import OWNER, Decision, Identity, Login, Welcomed
 from qmgrd.core.access.origin import Tls
+from qmgrd.core.access.token_renewal import RENEWAL_ID, OwnLogin, TokenRenewal
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
@@ -37,14 +36,12 @@ if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 Event: TypeAlias = "Callable[[Broker], None]"
-OwnLogin: TypeAlias = ClientLogin | CertificateLogin | TokenLogin
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
 NEVER_MS = 1 << 62
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
-RENEWAL_ID = ID_END - 1  # the id of a link's requests to renew its token; paths use low ids
 _OWN = frozenset(
     {m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.TokenRenew, m.Goaway, m.Ping, m.Pong}
 )
@@ -76,6 +73,7 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
         admit_user: AdmitUser = lambda user: None,
+        has_token: Callable[[], None] = lambda: None,
         login: Login | None = None,
         own_login: OwnLogin | None = None,
     ) -> None:
@@ -90,6 +88,8 @@ class Peer:
                 called once the peer has logged in.
             admit_user: A function that returns the refusal of a further connection of a user, or
                 None. It is not called for a resumed session, which may replace its connection.
+            has_token: A function that is called if a token ends the connection, or must be renewed.
+                The shell then checks its end and renews it.
             login: The login of the peer. Without it, every peer may do everything.
             own_login: The login of this queue manager at the peer that a link dialled, or None.
         """
@@ -106,8 +106,10 @@ class Peer:
         self._address = login.address if login is not None else ""
         self._own_login = own_login
         self._user = ""  # the user of the peer
-        # Whether a token ends the connection, or must be renewed. If so, the shell calls tick.
-        self.has_token = isinstance(own_login, TokenLogin)
+        self.renewal = TokenRenewal(login, own_login)
+        self._note_token = has_token
+        self.has_token = False
+        self._check_has_token()
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
@@ -175,7 +177,7 @@ class Peer:
             if type(message) in _OWN:
                 answers.append(self._answer(message, now_ms))
                 continue
-            if self.has_token and self._takes_renewal(message, now_ms):
+            if self.has_token and self.renewal.takes(message, now_ms):
                 continue
             self._unanswered.asked(message)
             if size_bytes <= self._short_bytes:
@@ -219,25 +221,18 @@ class Peer:
 
     def _renew(self, renewal: m.TokenRenew, now_ms: int) -> m.Ok | m.Error:
         """Renews the token of the peer. A token that was refused is recorded."""
-        request_id, login = renewal.request_id, self._login
+        request_id = renewal.request_id
         try:
-            if login is None:
-                raise RequestError(ErrorCode.LOGIN_REFUSED, "this connection needs no token")
-            return m.Ok(request_id, login.renew(renewal.token, self._user, now_ms))
+            return m.Ok(request_id, self.renewal.renewed(renewal.token, self._user, now_ms))
         except RequestError as error:
             if error.code in (ErrorCode.LOGIN_FAILED, ErrorCode.TOKEN_EXPIRED):
                 self._record_refusal(self.peer_name, Identity(self._user, TokenLogin.method), error)
             return error_of(request_id, error)
 
-    def _takes_renewal(self, message: m.Received, now_ms: int) -> bool:
-        """Handles *message* if it answers the renewal of a link's token. Returns whether it did."""
-        is_answer = isinstance(message, (m.Ok, m.Error)) and message.request_id == RENEWAL_ID
-        own = self._own_login if is_answer else None
-        if not isinstance(own, TokenLogin):
-            return False
-        if isinstance(message, m.Ok):
-            own.renewed(message.value, now_ms)
-        return True
+    def _check_has_token(self) -> None:
+        if self.renewal.is_needed:
+            self.has_token = True
+            self._note_token()
 
     def _greet(self, hello: m.Hello, now_ms: int) -> bytes:
         self.peer_name = hello.name
@@ -312,7 +307,7 @@ class Peer:
         if refusal is not None:
             return self._refuse_login(hello, identity, refusal)
         address, self._user = self._address, identity.user
-        self.has_token = self._login is not None and self._login.end_ms is not None
+        self._check_has_token()
         self._pending.is_link = hello.role == "queue-manager"
         if not session_id:
             token = self._tokens.new(self.number, owner)
@@ -383,11 +378,20 @@ class Peer:
         """The length of the incomplete frame, or 0 if it is unknown."""
         return self._connection.frame_bytes
 
-    @property
-    def waiting(self) -> dict[str, int]:
-        """The number of messages and bytes from this peer that wait for a turn."""
-        pending = self._pending
-        return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
+    def facts(self, now_ms: int) -> dict[str, Any]:
+        """Returns the fields for operators: the waiting messages, the delay, the end of the token.
+
+        Call it in a turn.
+        """
+        pending, end_ms = self._pending, self.renewal.end_ms
+        delayed_by, delay_ms = self._intake.delay(pending)
+        return {
+            "waiting": pending.messages + pending.put_messages,
+            "waiting_bytes": pending.bytes,
+            "delayed_by": delayed_by,
+            "delay_ms": delay_ms,
+            "token_ms": None if end_ms is None else max(end_ms - now_ms, 0),
+        }
 
     def encode(self, message: m.Message) -> bytes:
         """Returns *message* as bytes, or b"" if the connection is already closing."""
@@ -396,6 +400,10 @@ class Peer:
             return self._connection.send(message)
         except LocalProtocolError:
             return b""
+
+    def wrote(self, size_bytes: int) -> None:
+        """Counts bytes that the shell wrote, for the limit of the user."""
+        self._intake.wrote(self.number, size_bytes)
 
     def poll(self, now_ms: int) -> bytes:
         """Returns a ping if one is due.
@@ -410,17 +418,9 @@ class Peer:
         liveness_ms = NEVER_MS if self.is_delayed else limits.liveness_ms
         return self._connection.poll(now_ms, limits.heartbeat_ms, liveness_ms)
 
-    def tick(self, now_ms: int) -> bytes:
-        """Returns the renewal of the token of a link, if one is due. May read the token's file.
-
-        Raises:
-            TokenEnded: The token of the peer has expired.
-        """
-        own, login = self._own_login, self._login
-        if login is not None and login.end_ms is not None and now_ms >= login.end_ms:
-            raise TokenEnded
-        token = own.renewal(now_ms) if isinstance(own, TokenLogin) and self.is_open else b""
-        return self._send_back(m.TokenRenew(RENEWAL_ID, token)) if token else b""
+    def renew(self, token: bytes) -> bytes:
+        """Returns the request of a link to renew its token by *token*."""
+        return self._send_back(m.TokenRenew(RENEWAL_ID, token))
 
     def closed(self, why: str) -> None:
         """Reports once to the broker that the connection is closed."""

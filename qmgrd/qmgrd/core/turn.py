@@ -55,6 +55,7 @@ class Turns:
         facts: Callable[[], dict[str, Any]] = dict,
         facts_of: ConnectionFacts = no_facts,
         clock_ns: ClockNs = frozen_clock,
+        unsent_of: Callable[[int], int] = lambda connection: 0,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -69,6 +70,7 @@ class Turns:
             facts_of: A function that returns the fields that the shell adds to the row of a
                 connection.
             clock_ns: The clock that limits a turn to limits.turn_ms.
+            unsent_of: A function that returns the bytes that the peer of a connection has not read.
             is_maintenance: Whether the daemon only serves requests.
 
         Raises:
@@ -101,6 +103,7 @@ class Turns:
                 raise failure from error
             raise
         store.commit()
+        self.broker.context.unread_replies.unsent_of = unsent_of
         self.intake = Intake(
             settle_handles(config.store),
             self.broker.context.unread_replies,
@@ -116,7 +119,8 @@ class Turns:
 
     def next_timer_ms(self) -> int | None:
         """Returns the store clock time at which the next turn is due, or None."""
-        due = self.broker.next_timer_ms(), self.intake.next_put_ms()
+        intake = self.intake
+        due = self.broker.next_timer_ms(), intake.next_put_ms(), intake.next_count_ms()
         return min((ms for ms in due if ms is not None), default=None)
 
     def run(self, now: Now) -> Outcome:

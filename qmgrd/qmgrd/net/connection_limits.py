@@ -40,6 +40,7 @@ class ConnectionLimits:
         self.sessions: dict[int, SocketSession] = {}
         self._quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
+        self.with_token: set[SocketSession] = set()  # connections whose tokens are checked
         self._listen = listen
         self._strangers, self._expected = Greetings(), Greetings()
         self._known: OrderedDict[str, None] = OrderedDict()  # by the time of the last login
@@ -147,6 +148,7 @@ class ConnectionLimits:
         if self.sessions.pop(session.peer.number, None) is None:
             return
         origin = session.origin
+        self.with_token.discard(session)
         self._greetings_of(session).discard(session)
         if session in self._admitted:
             self._admitted.remove(session)
@@ -166,12 +168,14 @@ class ConnectionLimits:
             )
 
     def tick(self, now_ms: int) -> None:
-        """Closes greetings that took too long, and logs a summary of suppressed lines."""
+        """Closes greetings that took too long, checks tokens, and sums up suppressed log lines."""
         limit_ms = self._listen.handshake_ms
         for greetings in (self._strangers, self._expected):
             while (oldest := greetings.oldest()) and now_ms - oldest[1] >= limit_ms:
                 why = f"the handshake took longer than {limit_ms} ms"
                 self._refuse_greeting(oldest[0], m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
+        for session in list(self.with_token):
+            session.check_token(now_ms)
         self.log.sum_up(now_ms)
 
 

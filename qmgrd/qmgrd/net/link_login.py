@@ -1,14 +1,14 @@
 """The login of a link at the queue manager that it dials."""
 
-from pathlib import Path
 from secrets import token_urlsafe
 
 from qmgr_config.address import parse_address
 from qmgr_config.link import LinkConfig, LoginConfig
 from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.scram import ClientLogin, ScramFailed
-from qmgr_protocol.token_login import TOKEN_FILE_MAX_BYTES, TokenLogin, encoded_token
-from qmgrd.core.peer import OwnLogin
+from qmgr_protocol.secret_file import read_password, read_token
+from qmgr_protocol.token_login import TokenLogin, check_plain_text
+from qmgrd.core.access.token_renewal import OwnLogin
 from qmgrd.net.dialler import TLS, UNIX
 
 NONCE_BYTES = 18
@@ -39,46 +39,22 @@ def link_login(config: LoginConfig | None, address: str) -> OwnLogin | None:
     """Returns a new login for one connection to *address*, or None if the link does not log in.
 
     Raises:
-        ValueError: The file of the password or the token cannot be read, or its contents are not
-            valid, or the token would be sent to another machine without TLS.
+        ValueError: The file of the password or the token cannot be read, or others may read it, or
+            its contents are not valid, or the token would be sent to another machine without TLS.
     """
     if config is not None and config.use_certificate:
         return CertificateLogin()
     if config is not None and config.token_file is not None:
         path = config.token_file
-        _check_is_secret(address)
-        return TokenLogin(_read_token(path), lambda: _read_token(path))
+        if not address.startswith((TLS, UNIX)):
+            check_plain_text(parse_address(address).host, address)
+        return TokenLogin(read_token(path), lambda: read_token(path))
     if config is None or config.password_file is None:
         return None
     path = config.password_file
-    try:
-        password = path.read_text(encoding="utf-8").removesuffix("\n")
-    except OSError as error:
-        raise ValueError(f"cannot read the password file {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"cannot read the password file {path}: it is not UTF-8") from None
+    password = read_password(path).removesuffix("\n")
     try:
         nonce = token_urlsafe(NONCE_BYTES)
         return ClientLogin(config.user, password, nonce, iterations_max=ITERATIONS_MAX)
     except ScramFailed as error:
         raise ValueError(f"cannot use the password in {path}: {error}") from None
-
-
-def _check_is_secret(address: str) -> None:
-    if address.startswith((TLS, UNIX)) or parse_address(address).is_loopback:
-        return
-    raise ValueError("a token is not sent without TLS: write tls: before the address of the link")
-
-
-def _read_token(path: Path) -> bytes:
-    """Returns the present token in the file *path*.
-
-    Raises:
-        ValueError: The file cannot be read, or its contents are not a valid token.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(TOKEN_FILE_MAX_BYTES)
-    except OSError as error:
-        raise ValueError(f"cannot read the token file {path}: {error.strerror}") from None
-    return encoded_token(data, f"the token file {path}")

@@ -249,6 +249,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._longest_bytes = size_bytes
         if size_bytes >= COUNTED_BYTES:
             self._host.unsent.wrote(size_bytes)
+            self.peer.wrote(size_bytes)
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
@@ -352,7 +353,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """The shell's information about the connection, for operators."""
         return {
             "address": self.address,
-            **self.peer.waiting,
+            **self.peer.facts(self._host.now_ms()),
             "unsent_bytes": self.unwritten_bytes(),
         }
 
@@ -368,17 +369,21 @@ class SocketSession(asyncio.BufferedProtocol):
             if ping:
                 self.write(ping)
 
-    def tick(self, now_ms: int) -> None:
+    def check_token(self, now_ms: int) -> None:
         """Ends the connection of an expired token. Renews the token of a link, if that is due."""
-        if not self.peer.has_token or self._open_transport() is None:
+        if self._open_transport() is None:
             return
+        peer = self.peer
         try:
-            renewal = self.peer.tick(now_ms)
+            peer.renewal.check(now_ms)
         except RemoteProtocolError as error:
             self.say_goodbye(goodbye(error))
-        else:
-            if renewal:
-                self.write(renewal)
+            return
+        own = peer.renewal.own
+        # Reads the file of the token.
+        token = own.renewal(now_ms) if own is not None and peer.is_open else b""
+        if token:
+            self.write(peer.renew(token))
 
     def fail(self, error: Exception) -> None:
         """Closes the connection after an internal error. Other connections are not affected."""

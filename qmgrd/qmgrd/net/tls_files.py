@@ -7,7 +7,6 @@ has, and tries again.
 
 import os
 import ssl
-import stat
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from qmgr_config.model import LoginConfig
 from qmgr_config.tls import TlsConfig
+from qmgr_protocol.secret_file import check_mode
 from qmgr_protocol.tls import (
     TlsFailed,
     TlsOptions,
@@ -28,8 +28,6 @@ from qmgr_protocol.tls import (
     load_certificate,
     restrict,
 )
-
-ROOT = 0
 
 log = structlog.get_logger()
 
@@ -139,7 +137,7 @@ class TlsFiles:
         return contexts
 
     def _context(self, path: str, key: str) -> ServerContext:
-        check_mode(key)
+        check_key(key)
         context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
         restrict(context, self._config.minimum)
         load_certificate(context, path, key)
@@ -166,25 +164,18 @@ def stat_of(path: str) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def check_mode(path: str) -> None:
+def check_key(path: str) -> None:
     """Checks that only the daemon's user, or root and the daemon's group, may read the key *path*.
 
     Raises:
         TlsFailed: Others may read it, or the file cannot be read.
     """
     try:
-        found = os.stat(path)
+        check_mode(path, "key")
     except OSError as error:
         raise TlsFailed(f"cannot read the key {path}: {error.strerror}") from None
-    # Secrets that a container receives belong to root and are readable by the daemon's group.
-    allowed = 0o640 if found.st_uid == ROOT else 0o600
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & ~allowed & 0o077:
-        mounted = ", or set defaultMode: 0440 of its Kubernetes secret"
-        raise TlsFailed(
-            f"other users may read the key {path} (mode {mode:04o}): run chmod {allowed:o} {path}"
-            f"{mounted if found.st_uid == ROOT else ''}"
-        )
+    except ValueError as error:
+        raise TlsFailed(str(error)) from None
 
 
 def read_certificate(path: str) -> Certificate:

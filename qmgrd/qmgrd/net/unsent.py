@@ -57,6 +57,11 @@ class Unsent:
         """Counts written bytes."""
         self._bytes += size_bytes
 
+    def of(self, connection: int) -> int:
+        """Returns the bytes that the peer of *connection* has not read."""
+        session = self._sessions.get(connection)
+        return 0 if session is None else session.unsent_bytes()
+
     def room_bytes(self, now_ms: int) -> int:
         """Returns how many bytes may be written before peers read; 0 while the room is tight."""
         if self._bytes > self._count_at or (self.is_room_short and now_ms >= self._count_ms):

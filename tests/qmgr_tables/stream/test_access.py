@@ -105,6 +105,7 @@ def test_export_logs_in_over_tls(
 def test_stream_without_a_login_or_with_a_wrong_one_ends(manager: Secured, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("wrong")
+    wrong.chmod(0o600)
     url = {"url": manager.tls, "cursor": "lake", "waitMs": "0", "table": "history"}
     ca = {"caFile": manager.certificates.ca}
     with pytest.raises(RequestError, match="LOGIN_REQUIRED"):

@@ -11,6 +11,7 @@ import pytest
 from qmgr_client.blocking import connect
 from qmgr_tools.cli.completion import FILES, _names, joined
 from qmgr_tools.context import file as context_file
+from tests import forked
 from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 
 Tab = Callable[..., list[str]]
@@ -24,7 +25,7 @@ def asked(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """Runs qmctl in the way a shell does to get completions."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("QMCTL_")}
     for _ in range(TABS):
-        done = subprocess.run(QMCTL, env=clean | environment, capture_output=True, text=True)
+        done = forked.run(["qmctl"], clean | environment)
         if done.returncode != OUT_OF_TIME:
             break
     return done

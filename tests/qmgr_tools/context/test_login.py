@@ -29,6 +29,7 @@ def file(tmp_path: Path) -> Path:
     """A file with the password of all users."""
     path = tmp_path / "pw"
     path.write_text(f"{PASSWORD}\n")
+    path.chmod(0o600)
     return path
 
 
@@ -98,6 +99,7 @@ def test_login_without_a_terminal_stores_a_path_or_what_it_read(
         "user": "bob",
         "password_file": str(kept),
         "token_file": None,
+        "keyring": None,
     }
     assert kept.read_text() == f"{PASSWORD}\n"
     assert qmctl(*words, str(file)).json["password_file"] == str(file)
@@ -125,6 +127,7 @@ def token_file(directory: Path, name: str, **others: str) -> str:
     now_s = int(time.time())
     path = directory / name
     path.write_bytes(signed(claims(iat=now_s, exp=now_s + 600, **others)) + b"\n")
+    path.chmod(0o600)
     return str(path)
 
 
@@ -167,6 +170,7 @@ def test_token_is_a_login(
         "user": None,
         "password_file": None,
         "token_file": token,
+        "keyring": None,
     }
     assert qmctl("--context", "here", "status").code == 0
     assert qmctl("context", "show", "--context", "here", "-o", "json").json["user"] is None

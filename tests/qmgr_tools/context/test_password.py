@@ -22,8 +22,8 @@ def test_kept_password_is_its_owners_alone(environment: dict[str, str]) -> None:
     assert passwords.keep("nyc", "other", environment) == path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert passwords.read("test", str(path)) == "other"
-    passwords.forget("nyc", environment)
-    passwords.forget("nyc", environment)
+    passwords.forget("nyc", environment, None)
+    passwords.forget("nyc", environment, None)
     assert list(path.parent.iterdir()) == []
 
 
@@ -50,6 +50,7 @@ def test_password_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
 def test_empty_or_too_long_password_fails(text: str, tmp_path: Path) -> None:
     file = tmp_path / "pw"
     file.write_text(text)
+    file.chmod(0o600)
     with pytest.raises(Failure, match="characters instead of 1 to 1024") as caught:
         passwords.read("log in", str(file))
     assert caught.value.exit_code is Exit.FAILED

@@ -21,6 +21,9 @@ KEYS = {
     "waiting",
     "waiting_bytes",
     "unsent_bytes",
+    "delayed_by",
+    "delay_ms",
+    "token_ms",
 }
 
 

@@ -63,6 +63,7 @@ def test_password_comes_from_a_file_standard_input_or_nowhere(
     at(*ADMIN)
     file = tmp_path / "pw"
     file.write_text("of file\n")
+    file.chmod(0o600)
     made = at("user", "create", "a", "--password-file", str(file), "-o", "json").json
     assert set(made) == {
         "user",

@@ -452,6 +452,8 @@ class Producer:
             part = list(batch[start : start + 1000])
             self.client.send(m.Put(self.stream, first_id + start, self.seen, queue, part))
             refused += self.answer()
+            while self.client.peer.waiting["waiting"]:  # Parts of a long put have answers of turns.
+                refused += self.answer()
         return refused
 
     def answer(self) -> list[Refused]:

@@ -14,9 +14,10 @@ from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.layout import parse, to_array
 from qmgr_protocol.scram import ClientLogin, ServerLogin, make_verifier
 from qmgr_protocol.token_login import TokenLogin, remaining_time
+from qmgrd.core.access.token_renewal import RENEWAL_ID, OwnLogin
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.peer import RENEWAL_ID, OwnLogin, Peer
+from qmgrd.core.peer import Peer
 from qmgrd.core.sessions.session_token import SessionTokens
 from tests.qmgrd.core.harness import SECRET
 
@@ -52,7 +53,9 @@ class Dialled:
 
     def tick(self, now_ms: int) -> list[Any]:
         """Returns what the link sends at *now_ms*."""
-        return self._read(self.peer.tick(now_ms))
+        own = self.peer.renewal.own
+        token = own.renewal(now_ms) if own is not None and self.peer.is_open else b""
+        return self._read(self.peer.renew(token)) if token else []
 
     def fails(self, *messages: Any) -> ErrorCode:
         """Returns the code with which the link ends the connection."""

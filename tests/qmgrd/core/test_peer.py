@@ -87,12 +87,17 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     pair = Pair()
     pair.say(HELLO)
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
-    assert (
-        pair.peer.waiting["waiting"] == 3
-    )  # The number of a peer's waiting messages excludes events.
-    assert pair.peer.waiting["waiting_bytes"] > 10
+    facts = pair.peer.facts(0)
+    assert facts["waiting"] == 3  # The number of a peer's waiting messages excludes events.
+    assert facts["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
-    assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}
+    assert pair.peer.facts(0) == {
+        "waiting": 0,
+        "waiting_bytes": 0,
+        "delayed_by": "",
+        "delay_ms": 0,
+        "token_ms": None,
+    }
 
 
 def test_goodbye_of_the_peer_is_noted() -> None:
@@ -238,7 +243,7 @@ def test_put_counts_with_the_length_of_its_frame() -> None:
     pair.say(HELLO)
     put = m.Put(1, 1, 0, "Q", [b"x"])
     pair.say(put)
-    assert pair.peer.waiting["waiting_bytes"] == len(encode(to_array(put)))
+    assert pair.peer.facts(0)["waiting_bytes"] == len(encode(to_array(put)))
 
 
 def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:

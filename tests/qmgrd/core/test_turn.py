@@ -306,7 +306,7 @@ def test_turn_writes_a_limited_number_of_rows() -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     producer = app.producer()
-    app.send(*(m.Put(producer.stream, 1 + 30 * i, 0, "Q", [record(b"x")] * 30) for i in range(6)))
+    app.send(*(m.Put(producer.stream, 1 + 20 * i, 0, "Q", [record(b"x")] * 20) for i in range(9)))
     depths = []
     while manager.turns.has_work:
         manager.turn()

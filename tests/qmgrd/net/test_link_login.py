@@ -17,6 +17,7 @@ VERIFIER = make_verifier("secret", bytes(16))
 def config(directory: Path, password: bytes) -> LoginConfig:
     file = directory / "password"
     file.write_bytes(password)
+    file.chmod(0o600)
     return LoginConfig(manager="NYC", user="QM1", password_file=file)
 
 
@@ -85,6 +86,7 @@ def test_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 def token_config(directory: Path, token: bytes) -> LoginConfig:
     file = directory / "token"
     file.write_bytes(token)
+    file.chmod(0o600)
     return LoginConfig(manager="NYC", token_file=file)
 
 
@@ -115,7 +117,7 @@ def test_token_is_not_sent_without_tls(tmp_path: Path, address: str, is_secret: 
     if is_secret:
         assert link_login(found, address) is not None
     else:
-        with pytest.raises(ValueError, match="without TLS"):
+        with pytest.raises(ValueError, match="in plain text"):
             link_login(found, address)
 
 

@@ -12,7 +12,7 @@ from qmgr_config.link import LoginConfig
 from qmgr_config.tls import TlsConfig
 from qmgr_protocol.tls import TlsFailed, TlsOptions
 from qmgrd.net.tls_channel import TlsChannel
-from qmgrd.net.tls_files import TlsFiles, check_mode, read_certificate
+from qmgrd.net.tls_files import TlsFiles, check_key, read_certificate
 from tests.certificates import Certificates
 from tests.qmgrd.net.test_tls_channel import shake
 
@@ -87,10 +87,10 @@ def test_key_of_root_may_be_readable_by_the_group_of_the_daemon(
 ) -> None:
     os.chmod(files.key(), 0o640)
     if os.geteuid() == 0:
-        check_mode(files.key())
+        check_key(files.key())
         os.chown(files.key(), 12_345, 12_345)
     with pytest.raises(TlsFailed, match="run chmod 600"):
-        check_mode(files.key())
+        check_key(files.key())
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def token(valid_s: float = 600, **others: Any) -> bytes:
 def write(path: Path, data: bytes) -> str:
     new = path.with_suffix(".new")
     new.write_bytes(data)
+    new.chmod(0o600)
     os.replace(new, path)
     return str(path)
 
@@ -142,7 +143,10 @@ async def test_client_renews_its_token_by_the_file(tmp_path: Path) -> None:
             while peer.refusal:
                 await asyncio.sleep(0.01)
             assert peers_of(here, "app") == [peer]
-            peer.tick(here.daemon.now_ms() + 500_000)
+            async with connect(plain, token=token(sub="other").decode()):
+                checked = [session.peer._user for session in here.daemon._admission.with_token]
+                assert sorted(checked) == ["app", "other"], "only connections with a token"
+            peer.renewal.check(here.daemon.now_ms() + 500_000)
             assert (await client.admin.status())["name"] == "QM1"
 
 

@@ -96,8 +96,13 @@ class Wire:
         """Puts records with the next ids of a producer; returns the answer."""
         stream, commit_id = (await self.ask(m.ProducerOpen, producer_id))[:2]
         self.send(m.Put(stream, commit_id + 1, 0, queue, list(batch)))
-        committed: m.Committed = await self.next(m.Committed)
-        return committed
+        refused: list[Any] = []
+        stamped: list[Any] = []
+        while True:  # The parts of a long put may have an answer each.
+            committed: m.Committed = await self.next(m.Committed)
+            refused, stamped = refused + committed.refused, stamped + committed.stamped
+            if committed.commit_id >= commit_id + len(batch):
+                return committed._replace(refused=refused, stamped=stamped)
 
     async def bodies(self, queue: str) -> list[bytes]:
         """Returns the bodies of the messages on a queue."""

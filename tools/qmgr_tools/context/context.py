@@ -143,7 +143,7 @@ def create(
         elif replace:
             contexts.tls.pop(name, None)
         if replace:
-            passwords.forget(name, os.environ)
+            passwords.forget(name, os.environ, kept)
         contexts.addresses[name] = address
         contexts.current = name if use else contexts.current
     row = _row(name, contexts)
@@ -258,10 +258,10 @@ def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
         address = contexts.address(name)
         row = _row(name, contexts)
         del contexts.addresses[name]
-        contexts.logins.pop(name, None)
+        login = contexts.logins.pop(name, None)
         contexts.tls.pop(name, None)
         contexts.current = "" if row["current"] else contexts.current
-        passwords.forget(name, os.environ)
+        passwords.forget(name, os.environ, login)
     words = f"deleted context {name}, with address {address}"
     words += "; there is no current context" if row["current"] else ""
     _show(call, row, words)

@@ -3,7 +3,9 @@
 {"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470", "user": "alice",
                                         "password_file": "/home/alice/nyc.password"}, ...}}
 
-A context may have no user, a user without a password file, or a token_file instead of a user.
+A context may have no user, a user without a password file, or a token_file instead of a user. With
+a keyring instead of a password_file, the password is in the keyring of the system, in the entry
+with this service and the user.
 Passwords and tokens are never in this file.
 Only the owner can read the file (0600). A change locks the directory, writes a new file and renames
 the new file. Readers therefore see either the old contents or the new contents.
@@ -16,7 +18,7 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +30,20 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 @dataclass(frozen=True, slots=True)
 class KeptLogin:
-    """The user of a context, and a file with the user's password, or ""; or a file with a token."""
+    """The user of a context, with the place of the password, if any; or a file with a token."""
 
     user: str
     password_file: str = ""
     token_file: str = ""
+    keyring: str = ""  # the service of the entry in the keyring that has the password
 
     @property
     def how(self) -> str:
         """The words for the user or the token, after "logs in"."""
         return f"as {self.user}" if self.user else f"with the token in {self.token_file}"
+
+
+NO_LOGIN = KeptLogin("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +170,7 @@ def _decoded(found: Any) -> Contexts | None:
         addresses = {str(name): row["address"] for name, row in found["contexts"].items()}
         current = found.get("current", "")
         logins = {
-            str(name): KeptLogin(
-                row.get("user", ""), row.get("password_file", ""), row.get("token_file", "")
-            )
+            str(name): KeptLogin(*(row.get(one.name, "") for one in fields(KeptLogin)))
             for name, row in found["contexts"].items()
             if "user" in row or "token_file" in row
         }

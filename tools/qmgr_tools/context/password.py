@@ -13,6 +13,7 @@ import typer
 
 from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
+from qmgr_tools.context import system_keyring
 
 STDIN = "-"
 
@@ -73,13 +74,29 @@ def keep(context: str, password: str, environment: Mapping[str, str]) -> Path:
     return path
 
 
-def forget(context: str, environment: Mapping[str, str]) -> None:
-    """Deletes the stored password of a *context*, if there is one.
+def forget(
+    context: str,
+    environment: Mapping[str, str],
+    login: context_file.KeptLogin | None,
+    later: context_file.KeptLogin = context_file.NO_LOGIN,
+) -> None:
+    """Deletes the stored passwords of a *context*, if there are any.
+
+    Args:
+        context: The name of the context.
+        environment: The environment of the process.
+        login: The login of the context until now, or None.
+        later: The login that the context keeps. Its password is not deleted.
 
     Raises:
-        Failure: FAILED if the file cannot be deleted.
+        Failure: FAILED if the file or the entry in the keyring cannot be deleted.
     """
+    kept_entry = later.keyring, later.user
+    if login is not None and login.keyring and (login.keyring, login.user) != kept_entry:
+        system_keyring.forget(login.keyring, login.user)
     path = path_of(context, environment)
+    if later.password_file == str(path):
+        return
     try:
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -8,6 +8,7 @@ import typer
 
 from qmgr_tools.cli.failure import usage
 from qmgr_tools.context import password as passwords
+from qmgr_tools.context import system_keyring
 from qmgr_tools.context.file import KeptLogin
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def find(
         return credentials.Credentials(name, password_file=password_file)
     if kept is not None and kept.user == name and kept.password_file:
         return credentials.Credentials(name, password_file=kept.password_file)
+    if kept is not None and kept.user == name and kept.keyring:
+        return credentials.Credentials(name, system_keyring.read(doing, kept.keyring, name))
     keys = credentials.PASSWORD, credentials.PASSWORD_FILE
     found = {key: environment.get(key, "") for key in keys}
     if any(found.values()) and named in ("", name):

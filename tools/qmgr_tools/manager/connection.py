@@ -26,6 +26,9 @@ COLUMNS = (
     output.count("waiting"),
     output.size("waiting_bytes", "WAITING SIZE"),
     output.size("unsent_bytes", "UNSENT"),
+    output.text("delayed_by"),
+    output.duration("delay_ms", "DELAY"),
+    output.duration("token_ms", "TOKEN ENDS IN"),
     output.name("software"),
 )
 LISTED = (
@@ -66,11 +69,16 @@ def ls(
       leased                       leased messages, including those of the units
       waiting, waiting_bytes       requests received, but not processed
       unsent_bytes                 size of the replies that the peer has not read
+      delayed_by                   why its next request waits: rate (of its user),
+                                   unread (replies of it or its user), or ""
+      delay_ms                     for rate: the least time until it continues
+      token_ms                     time until its token ends, or null
 
     Examples:
       qmctl connection ls
       qmctl connection ls --where 'leased>0' --sort -leased --watch
       qmctl connection ls --columns connection,name,software
+      qmctl connection ls --columns connection,user,delayed_by,delay_ms,token_ms
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(

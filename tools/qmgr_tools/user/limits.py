@@ -18,6 +18,7 @@ PANELS = {
         "stored_bytes_max": "Maximum size of all messages on these queues and subscriptions",
         "puts_per_s_max": "Maximum number of messages put in a second; more are delayed",
         "put_bytes_per_s_max": "Maximum size of the messages put in a second; more are delayed",
+        "unread_bytes_max": "Maximum size of unread replies; at the limit, requests are delayed",
     }
 }
 

@@ -13,5 +13,6 @@
 * ``certificate``: the user of a client's certificate
 * ``token``: the verification and the user of a token (JWT)
 * ``login``: the login of one connection
+* ``token_renewal``: the tokens of an open connection
 * ``login_delays``: delays after failed logins
 """

@@ -7,8 +7,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.grant import Grant, GrantTable, table_of
-from qmgrd.core.access.user_limits import UNLIMITED, reached_error
+from qmgrd.core.access.user_limits import UNLIMITED, UserLimits, reached_error
 from qmgrd.core.limits.put_rates import PutRate
+from qmgrd.core.limits.user_unread import UserUnread
 from qmgrd.core.queue.stored_bytes import StoredBytes
 
 DECISIONS_MAX = 10_000  # decisions of a user, because a user may send any number of names
@@ -74,6 +75,7 @@ class Access:
         "put_rate",
         "sessions",
         "stored",
+        "unread",
         "user",
     )
 
@@ -97,6 +99,7 @@ class Access:
         self.limits = UNLIMITED
         self.put_rate = PutRate()
         self.sessions: dict[int, OpenSession] = {}
+        self.unread = UserUnread(self.sessions)
         self.stored = stored or StoredBytes(user)
         self._remembered = remembered or RememberedDecisions()
         self.is_administrator = False
@@ -105,6 +108,12 @@ class Access:
         self._grants: Sequence[Grant] = ()
         self._roles: Sequence[GrantTable] = ()
         self._tables: tuple[GrantTable, ...] | None = None  # made when the user is first asked for
+
+    def limit(self, limits: UserLimits) -> None:
+        """Sets the limits of the user."""
+        self.limits, self.stored.limit_bytes = limits, limits.stored_bytes_max
+        self.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
+        self.unread.limit_bytes = limits.unread_bytes_max
 
     def grant(
         self, grants: Sequence[Grant], roles: Sequence[GrantTable] = (), *, is_administrator: bool

@@ -27,6 +27,7 @@ class UserLimits(NamedTuple):
     stored_bytes_max: int = 0
     puts_per_s_max: int = 0
     put_bytes_per_s_max: int = 0
+    unread_bytes_max: int = 0
 
 
 UNLIMITED = UserLimits()
@@ -81,6 +82,16 @@ def check_value(user: str, name: str, value: object) -> int:
         f"{name} of user {user}: {str(value)[:80]!r} is not an integer from {known.low} to "
         f"{known.high}; 0 is unlimited",
     )
+
+
+def changed(user: str, own: Mapping[str, int], name: str, value: object) -> dict[str, int]:
+    """Returns the *own* limits of *user* after a change of one. None restores the default.
+
+    Raises:
+        RequestError: See :func:`check_value`.
+    """
+    limits = {key: limit for key, limit in own.items() if key != name}
+    return limits if value is None else limits | {name: check_value(user, name, value)}
 
 
 def reached_error(user: str, name: str, used: int, limit: int) -> RequestError:

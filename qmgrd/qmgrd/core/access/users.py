@@ -25,7 +25,7 @@ from qmgrd.core.access.grant import Grant, GrantTable, table_of
 from qmgrd.core.access.login import OPEN, Identity
 from qmgrd.core.access.role import ADMINISTRATOR, BUILT_IN
 from qmgrd.core.access.user import GRANTS_MAX, ROLES_MAX, User
-from qmgrd.core.access.user_limits import check_value, in_force
+from qmgrd.core.access.user_limits import changed, in_force
 from qmgrd.core.catalogue.near import nearest
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
@@ -319,7 +319,7 @@ class Users:
             elif name == "enabled" and type(value) is bool:
                 user = replace(user, is_enabled=value)
             elif name in USER_LIMITS:
-                user = replace(user, limits=_limited(user, name, value))
+                user = replace(user, limits=changed(user.name, user.limits, name, value))
             elif name == "queue_manager" and type(value) is str:
                 user = replace(user, queue_manager=self.bindings.check(user, value))
             else:
@@ -400,10 +400,10 @@ class Users:
         limits = self._defaults
         if user.limits:
             limits = in_force(self._context.config.user_defaults, user.limits)
-        access.limits, access.stored.limit_bytes = limits, limits.stored_bytes_max
-        access.put_rate.set(limits.puts_per_s_max, limits.put_bytes_per_s_max)
+        access.limit(limits)
         for connection in access.sessions:
             self._context.put_rates.watch(connection, access.put_rate)
+            self._context.unread_replies.watch(connection, access.unread)
 
     def _apply(self, user: User) -> None:
         """Gives the access of *user* the rights of its grants and roles."""
@@ -427,12 +427,6 @@ class Users:
             elif name in self._tables:  # A damaged role may be set aside.
                 tables.append(self._tables[name])
         access.grant(grants, tables, is_administrator=ADMINISTRATOR in user.roles)
-
-
-def _limited(user: User, name: str, value: Any) -> dict[str, int]:
-    """Returns the limits of *user* after a change of one. None restores the default."""
-    limits = {key: limit for key, limit in user.limits.items() if key != name}
-    return limits if value is None else limits | {name: check_value(user.name, name, value)}
 
 
 def peer_grants(name: str) -> tuple[Grant, ...]:

@@ -24,6 +24,11 @@ class DelayedPuts:
         """Returns whether a connection of the user of *connection* is delayed."""
         return self.limited.get(connection) in self._delayed
 
+    def wait_ms(self, pending: ConnectionArrivals) -> int:
+        """Returns the time until the user of the delayed connection *pending* has tokens."""
+        rate = self.limited.get(pending.connection)
+        return 0 if rate is None else rate.wait_ms(self._now_ms)
+
     def by_user(self) -> list[list[ConnectionArrivals]]:
         """Returns the delayed connections of each user."""
         return [list(delayed.values()) for delayed in self._delayed.values()]

@@ -8,9 +8,11 @@
 1. A record of a change is stored in the same transaction as the change (returns/audit.py).
 2. Anybody can cause logins and refusals. The first one has a record in its turn. Equal ones are
    counted, and have one record together a minute later. A crash loses these counts.
-3. The number of different ones in a minute is limited for each user at each address, and for all
-   together. Above a limit, they are counted without the details that differ. Refused logins have
+3. The number of different ones in a minute is limited for each user, and for all together. Above a
+   limit, they are counted without the details that differ, but with the user. Refused logins have
    limits of their own, because anybody can cause them: for each address, and for all together.
+4. Applications create and delete objects as well. Above a number in a minute, these changes are
+   counted as in 2, so that they do not push out the changes of operators.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,7 +22,8 @@ from qmgrd.core.layout.kv import Now
 
 PERIOD_MS = 60_000
 SUBJECTS_MAX = 500  # different subjects in a period
-SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user at one address
+SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user
+CHANGES_EACH_MAX = 20  # records of changes in a period by one user who is no operator
 # Different subjects in a period without a login. They are not part of SUBJECTS_MAX.
 STRANGERS_MAX, STRANGERS_EACH_MAX = 100, 20  # in total, and at one address
 TEXT_MAX = 100  # bytes of a text in a record, in UTF-8
@@ -78,9 +81,10 @@ class _Repeated:
 class AuditTrail:
     """The records of the open turn, and the subjects of the current period.
 
-    Invariant: there are at most SUBJECTS_MAX + STRANGERS_MAX subjects, and two more for each action
-        and result. ``_of_source`` has the number of subjects for each user and address, and for
-        each address of strangers. ``_of_strangers`` is the number of subjects of all strangers.
+    Invariant: there are at most SUBJECTS_MAX + STRANGERS_MAX subjects, and two more for each user,
+        action and result. ``_of_source`` has the number of subjects for each user, and for each
+        address of strangers. ``_of_strangers`` is the number of subjects of all strangers.
+        ``_changes`` has the number of changes for each user who is no operator.
     """
 
     def __init__(self) -> None:
@@ -89,13 +93,25 @@ class AuditTrail:
         self.dropped = 0  # the records that were removed for newer ones, or never stored
         self.due_ms: int | None = None  # the end of the period, or None if it has no subject
         self._subjects: dict[tuple[str, ...], _Repeated] = {}
-        self._of_source: dict[tuple[bool, str, str], int] = {}
+        self._of_source: dict[tuple[bool, str], int] = {}
+        self._changes: dict[str, int] = {}
         self._of_strangers = 0
 
     def record(self, record: AuditRecord) -> None:
         """Adds the record of a change to this turn."""
         if self.is_on:
             self.pending.append(record)
+
+    def record_few(self, record: AuditRecord, now: Now) -> None:
+        """Adds the record of a change by a user who is no operator, or only counts it."""
+        if not self.is_on:
+            return
+        count = self._changes[record.user] = self._changes.get(record.user, 0) + 1
+        if count > CHANGES_EACH_MAX:
+            self.count(record, now)
+            return
+        self._begin_period(now)
+        self.pending.append(record)
 
     def count(self, record: AuditRecord, now: Now) -> None:
         """Adds the record of a login, refusal or read, or only counts it."""
@@ -110,9 +126,12 @@ class AuditTrail:
         source = _source(record)
         self._of_source[source] = self._of_source.get(source, 0) + 1
         self._of_strangers += record.is_stranger
+        self._begin_period(now)
+        self.pending.append(record)
+
+    def _begin_period(self, now: Now) -> None:
         if self.due_ms is None:
             self.due_ms = now.ms + PERIOD_MS
-        self.pending.append(record)
 
     def _subject(self, record: AuditRecord) -> tuple[tuple[str, ...], AuditRecord]:
         """Returns the key of the subject, and the record without details above the limits."""
@@ -125,12 +144,12 @@ class AuditTrail:
             is_full = len(self._subjects) - self._of_strangers >= SUBJECTS_MAX
             each_max = SUBJECTS_EACH_MAX
         is_source_full = self._of_source.get(_source(record), 0) >= each_max
-        if is_full:
-            record = replace(record, user=OTHERS, address=OTHERS, client="", method="")
-        elif is_source_full and record.is_stranger:
-            record = replace(record, user=OTHERS, client="", method="")
         if is_full or is_source_full:
-            record = replace(record, kind="", object=OTHERS, detail={})
+            record = replace(record, client="", method="", kind="", object=OTHERS, detail={})
+            if record.is_stranger:
+                record = replace(record, user=OTHERS)
+            if is_full or not record.is_stranger:
+                record = replace(record, address=OTHERS)
         return _key(record), record
 
     def sum_up(self) -> None:
@@ -144,6 +163,7 @@ class AuditTrail:
                 )
         self._subjects.clear()
         self._of_source.clear()
+        self._changes.clear()
         self._of_strangers = 0
         self.due_ms = None
 
@@ -152,9 +172,9 @@ class AuditTrail:
         self.dropped += count
 
 
-def _source(record: AuditRecord) -> tuple[bool, str, str]:
+def _source(record: AuditRecord) -> tuple[bool, str]:
     """Returns who caused *record*. A stranger can invent users, but not as many addresses."""
-    return record.is_stranger, "" if record.is_stranger else record.user, record.address
+    return record.is_stranger, record.address if record.is_stranger else record.user
 
 
 def _key(record: AuditRecord) -> tuple[str, ...]:

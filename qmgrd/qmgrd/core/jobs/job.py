@@ -19,6 +19,7 @@ from qmgrd.core.context.audit_trail import OK, AuditRecord
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import owner as owners
 from qmgrd.core.layout.value_checks import number, typed
+from qmgrd.core.limits.put_rates import ENDLESS
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
@@ -68,6 +69,9 @@ _FACTS = {  # Types of the fields that only some jobs have.
 }
 
 
+UNLIMITED = ENDLESS, ENDLESS  # the tokens of a job whose user has no rate
+
+
 class JobStep(NamedTuple):
     """The result of a slice: the next state of the job."""
 
@@ -99,6 +103,9 @@ class Job:
         self.may_put: Callable[[str], bool] = _always
         self.error: RequestError | None = None  # the error that ended the job
         self.wanted: Selection | None = None  # the compiled selector while the job runs
+        # The messages and bytes that the slice may put, and those that it has put.
+        self.tokens = UNLIMITED
+        self.put_messages = self.put_bytes = 0
         self.paced_ms = 0.0  # the store clock time at which the job's rate allows more messages
 
     @property
@@ -111,6 +118,22 @@ class Job:
     def is_over(self) -> bool:
         """Whether the job has ended."""
         return self.row["state"] not in ("running", "waiting", ASIDE)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the slice may put only some messages, because the job or its user has a rate."""
+        return bool(self.row["rate"]) or self.tokens != UNLIMITED
+
+    @property
+    def may_put_more(self) -> bool:
+        """Whether the rate of the user allows a further message in this slice."""
+        messages, size_bytes = self.tokens
+        return self.put_messages < messages and self.put_bytes < size_bytes
+
+    def count_put(self, size_bytes: int) -> None:
+        """Counts a message that the job put on a queue."""
+        self.put_messages += 1
+        self.put_bytes += size_bytes
 
     def count(self, what: str) -> None:
         """Counts a message as ``examined``, ``done``, ``skipped`` or ``stayed``."""

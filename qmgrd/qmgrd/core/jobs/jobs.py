@@ -255,13 +255,17 @@ class Jobs:
             context.count_read(SLICE_COST_ROWS, 0)
             # The next slice of this job comes after the other jobs.
             self._ready[job.id] = self._ready.pop(job.id)
-            self._settle(job, self._work(job))
+            step = self._work(job)
+            owner.charge(self._rights, job)
+            self._settle(job, step)
 
     def _work(self, job: Job) -> JobStep:
         kind = job.row["kind"]
         job.error = owner.refusal(self._rights, job)
         if job.error is not None:
             return JobStep("failed", owner.failed_text(job.error))
+        if wait_ms := owner.wait_ms(self._rights, job, self._context.now.ms):
+            return JobStep(job.row["state"], job.row["text"], self._context.now.ms + wait_ms)
         if kind == "watch":
             return group_watch.step(self._context, self._catalogue, job, self._ending)
         if kind != "retention":

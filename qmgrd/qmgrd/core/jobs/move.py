@@ -102,7 +102,7 @@ class _Move:
         )
         end = row["cursor"]
         for key, value in found:
-            if not left:
+            if not left or not self._job.may_put_more:
                 row["cursor"] = key
                 return MORE
             # The job continues from here if the target stops accepting messages.
@@ -113,7 +113,7 @@ class _Move:
         row["cursor"] = end
         if last and "lane" not in row and self._source.counters.grouped:
             row["lane"] = keys.LANE_GROUPED
-            return self.run() if left == self._quota() or not row["rate"] else MORE
+            return self.run() if left == self._quota() or not self._job.is_limited else MORE
         return self._done() if last else MORE
 
     def _done(self) -> JobStep:
@@ -245,9 +245,13 @@ class _Move:
             copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
             if copied is Copied.HELD:
                 raise _uncommitted_error(target.queue)
-            return "done" if copied is Copied.NEW else "skipped"
+            if copied is not Copied.NEW:
+                return "skipped"
+            self._job.count_put(size)
+            return "done"
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
             raise _uncommitted_error(target.queue)
+        self._job.count_put(size)
         source.counters.count_moved()
         source.record_history(history.MOVED, key, entry, target=target.queue.name)
         return "done"

@@ -1,7 +1,8 @@
-"""Checks that the user who began a job still has the rights to its work.
+"""Checks that the user who began a job still has the rights to its work, and charges its rate.
 
 A job needs the same rights as the request that began it. They are checked before each slice, on
-what the names reach at that time.
+what the names reach at that time. The messages that the job puts take tokens of its user, like the
+puts of the user's connections (put_rates.py). Without tokens, the job waits.
 """
 
 from functools import partial
@@ -11,8 +12,10 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.need import Kind, Need, Right
 from qmgrd.core.access.rights import Rights, not_authorized
-from qmgrd.core.jobs.job import MOVES, REPUBLISHES, Job
+from qmgrd.core.jobs.job import MOVES, REPUBLISHES, UNLIMITED, Job
+from qmgrd.core.limits.put_rates import WAIT_MIN_MS
 
+LOOK_MS = 1_000  # maximum time until a job looks for tokens again, because a limit may be raised
 _NEEDS = {found.kind: found.request.needs for found in OPERATIONS.values() if found.request}
 NEEDS: dict[str, tuple[Need, ...]] = {
     "purge": _NEEDS[m.QueuePurge],
@@ -43,6 +46,28 @@ def refusal(rights: Rights, job: Job) -> RequestError | None:
             if error is not None:  # The user has seen the object.
                 return not_authorized(access, needed)
     return None
+
+
+def wait_ms(rights: Rights, job: Job, now_ms: int) -> int:
+    """Returns the time until *job* may put again, or 0. Limits its next slice to the tokens."""
+    if not job.user or job.row["kind"] not in (*MOVES, "republish"):
+        return 0
+    rate = rights.of_owner(job.user).put_rate
+    if not rate.is_limited:
+        job.tokens = UNLIMITED
+        return 0
+    if missing_ms := rate.wait_ms(now_ms):
+        return min(max(missing_ms, WAIT_MIN_MS), LOOK_MS)
+    job.tokens = rate.tokens
+    return 0
+
+
+def charge(rights: Rights, job: Job) -> None:
+    """Takes the tokens for the messages that a slice of *job* has put."""
+    if job.put_messages:
+        if job.tokens != UNLIMITED:
+            rights.of_owner(job.user).put_rate.take(job.put_messages, job.put_bytes)
+        job.put_messages = job.put_bytes = 0
 
 
 def failed_text(error: RequestError) -> str:

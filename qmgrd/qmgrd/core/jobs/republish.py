@@ -56,7 +56,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
         left -= _one(context, catalogue, job, queue, found, selector)
         if row["done"] and row["done"] == row["messages_max"]:
             return DONE._replace(text=job.stayed_text())
-        if left <= 0:
+        if left <= 0 or not job.may_put_more:
             return MORE
     return DONE._replace(text=job.stayed_text()) if looked_at > 0 else MORE
 
@@ -145,6 +145,8 @@ def _one(
             catalogue.topics.awaited.add(queue.id)
         job.count_stayed(f"subscription {queue.name} is full")
         return False
+    else:
+        job.count_put(entries.record_bytes(entry))
     job.count("done")
     what = "parked publication dropped" if "drop" in job.row["kind"] else "republished"
     context.event(what, subscription=queue.name, job=job.id, by=job.row["by"])

@@ -6,6 +6,7 @@
 * `put_rates.py` delays the puts of users above the rates of their limits.
 * `unread_replies.py` holds connections whose peers have too many unread answers. Requests that only
   read wait while their connection is held, and are dropped if it closes.
+* `user_unread.py` limits the unread answers of all connections of one user.
 * `work.py` names the daemon's own work, so that work that keeps failing can be set aside.
 
 Invariant: every resource of the daemon that a peer can use has a limit. Each kind of work gets at

@@ -4,13 +4,18 @@ A connection is *held* while its peer has too many bytes to fetch. The daemon th
 further requests from the connection, and delivers nothing to its consumers. Therefore, large
 messages are read from the store only when a peer fetches them.
 
+A user may have a limit for all of its connections together (user_unread.py). If the user is *full*,
+all of its connections are held.
+
 All connections share the room for unread bytes. Normally a frame may have the full length. When the
 room is *short*, each frame has at most SHARE_BYTES, and longer messages wait.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgrd.core.limits.user_unread import COUNT_MS, UserUnread
 
 # Maximum bytes of messages in a frame. A longer message has a separate frame.
 DELIVER_MAX_BYTES = 1024 * 1024
@@ -19,14 +24,16 @@ ENOUGH_BYTES = 1024 * 1024
 SHARE_BYTES = 16 * 1024  # the same limit, and the maximum bytes of a frame, while the room is short
 # Minimum bytes of an answer that is counted, because a turn has many short answers.
 COUNTED_BYTES = 1024
+COUNT_ALL_MS = 1_000  # time between two counts of all users, which also find short answers
 _ELEMENT_BYTES = 5  # estimated bytes of a number, or of the head of any other element
 
 
 class UnreadReplies:
     """Connections that have unread replies, and the room for further replies.
 
-    Invariant: ``held`` contains the blocked connections. During a turn, it also contains the
-    connections for which the turn has made enough bytes.
+    Invariant: ``held`` contains the blocked connections, and all connections of full users. During
+    a turn, it also contains the connections for which, or for whose users, the turn has made enough
+    bytes. ``_growing`` contains all full users.
     """
 
     def __init__(self, longest_bytes: int = DELIVER_MAX_BYTES) -> None:
@@ -42,6 +49,12 @@ class UnreadReplies:
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}
         self._room_bytes: float = float("inf")
+        # Returns the unread bytes of a connection. The shell sets it.
+        self.unsent_of: Callable[[int], int] = lambda connection: 0
+        self.users: dict[int, UserUnread] = {}  # by connection, only users that have a limit
+        self._growing: dict[UserUnread, None] = {}  # users to count before the next turn
+        self._made_for: dict[UserUnread, None] = {}  # users for which this turn made answers
+        self._count_all_ms = 0
 
     def block(self, connection: int) -> None:
         """Holds *connection*, whose peer has too many bytes to fetch."""
@@ -51,7 +64,63 @@ class UnreadReplies:
     def unblock(self, connection: int) -> None:
         """Ends the hold on *connection* after its peer fetched all bytes or disconnected."""
         self._blocked.discard(connection)
-        self.held.discard(connection)
+        if not self._is_user_full(connection):
+            self.held.discard(connection)
+
+    def watch(self, connection: int, user: UserUnread) -> None:
+        """Applies the limit of *user*, as it is now, to its *connection*."""
+        self._growing[user] = None
+        if user.limit_bytes:
+            self.users[connection] = user
+            if user.is_full:
+                self.held.add(connection)
+        else:
+            self.users.pop(connection, None)
+
+    def forget(self, connection: int) -> None:
+        """Forgets *connection*, which is closed."""
+        self.users.pop(connection, None)
+        self.unblock(connection)
+
+    def _is_user_full(self, connection: int) -> bool:
+        user = self.users.get(connection)
+        return user is not None and user.is_full
+
+    def _hold(self, user: UserUnread) -> None:
+        """Holds all connections of *user*, except those that are already lost."""
+        self.held.update(x for x in user.connections if self.users.get(x) is user)
+
+    def wrote(self, connection: int, size_bytes: int) -> None:
+        """Counts *size_bytes* that were written to *connection*."""
+        user = self.users.get(connection)
+        if user is not None:
+            user.unread_bytes += size_bytes
+            if user.must_count:
+                self._growing[user] = None
+
+    def count_users(self, now_ms: int) -> list[int]:
+        """Counts users that may have too many unread bytes. Holds the connections of full users.
+
+        Returns:
+            The connections that are no longer held, because their users have read enough.
+        """
+        if now_ms >= self._count_all_ms and self.users:
+            self._count_all_ms = now_ms + COUNT_ALL_MS
+            self._growing.update(dict.fromkeys(self.users.values()))
+        over: list[int] = []
+        for user in list(self._growing):
+            if user.count(self.unsent_of, now_ms):
+                over += (x for x in user.connections if x in self.held and x not in self._blocked)
+            if user.is_full:
+                self._hold(user)
+            else:
+                del self._growing[user]
+        self.held.difference_update(over)
+        return over
+
+    def next_count_ms(self, now_ms: int) -> int | None:
+        """Returns the time of the next count of the full users, or None if there are none."""
+        return now_ms + COUNT_MS if any(user.is_full for user in self._growing) else None
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the number of bytes that may be sent to all connections before peers fetch any."""
@@ -74,6 +143,12 @@ class UnreadReplies:
         self.set_room(self._room_bytes - size_bytes)
         if made > (SHARE_BYTES if self.is_room_short else ENOUGH_BYTES):
             self.held.add(connection)
+        user = self.users.get(connection)
+        if user is not None:
+            user.made_bytes += size_bytes
+            self._made_for[user] = None
+            if user.has_made_enough:
+                self._hold(user)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
         """Counts the bytes of the last message in *sends* if it answers a request of
@@ -85,9 +160,12 @@ class UnreadReplies:
     def end_turn(self) -> list[int]:
         """Returns the connections that were held only for this turn."""
         self._made.clear()
+        for user in self._made_for:
+            user.made_bytes = 0
+        self._made_for.clear()
         if not self.held:
             return []
-        over = [connection for connection in self.held if connection not in self._blocked]
+        over = [x for x in self.held if x not in self._blocked and not self._is_user_full(x)]
         self.held.difference_update(over)
         return over
 

@@ -85,7 +85,7 @@ class Auditor:
         detail = details(message, needs) if how is Audited.EACH else {}
         return self._record(type(message).__name__, session, first, detail=detail), how
 
-    def end(self, begun: tuple[AuditRecord, Audited], code: int) -> None:
+    def end(self, begun: tuple[AuditRecord, Audited], session: Session, code: int) -> None:
         """Records a request that was handled. *code* is 0, or the code of its error."""
         record, how = begun
         trail = self._trail
@@ -94,7 +94,10 @@ class Auditor:
             failed = replace(record, result=name_of(code), detail={})
             trail.count(failed, self._context.now)
         elif how is Audited.EACH:
-            trail.record(record)
+            if _is_manager(session):
+                trail.record(record)
+            else:
+                trail.record_few(record, self._context.now)
             self._context.count_read(1, 0)
         else:
             trail.count(record, self._context.now)
@@ -190,6 +193,12 @@ class Auditor:
             OK,
             detail=detail or {},
         )
+
+
+def _is_manager(session: Session) -> bool:
+    """Returns whether a session may create every queue, as operators may, but not applications."""
+    access = session.access
+    return access is None or access.may(Right.CREATE, Kind.QUEUE, "*")
 
 
 def _is_operator(session: Session) -> bool:

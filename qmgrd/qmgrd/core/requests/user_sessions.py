@@ -37,6 +37,7 @@ class UserSessions:
         )
         access.sessions[session.connection] = session
         self._context.put_rates.watch(session.connection, access.put_rate)
+        self._context.unread_replies.watch(session.connection, access.unread)
 
     def join_dialled(self, session: Session, manager: str) -> None:
         """Applies the rights of *manager*, which a link dialled, to the messages that it sends."""
@@ -48,3 +49,4 @@ class UserSessions:
         if session.access is not None:
             session.access.sessions.pop(session.connection, None)
             self._context.put_rates.forget(session.connection)
+            self._context.unread_replies.forget(session.connection)

@@ -104,6 +104,7 @@ class UserAdmin:
             "queues": self._catalogue.owned[owner],
             "subscriptions": len(self._catalogue.topics.owned.get(owner, ())),
             "stored_bytes": access.stored.bytes,
+            "unread_bytes": sum(map(self._context.unread_replies.unsent_of, access.sessions)),
         }
 
     def role_create(self, session: Session, message: m.RoleCreate) -> None:

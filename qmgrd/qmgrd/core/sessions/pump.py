@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgrd.core.context.context import Context
-from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.queue.group.select import MatchInconsistent
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
@@ -88,9 +87,12 @@ class DeliveryPump:
             # The next round serves the consumers that were not asked yet.
             self._context.awake_queues[queue.id] = queue
 
-    def _is_late(self, asked: int = 0) -> bool:
-        """Returns whether the turn is out of time. Checks at every 16th consumer *asked*."""
-        return not asked % LOOK_EACH and self._context.budget.is_over
+    @property
+    def _is_over(self) -> bool:
+        """Whether the turn has used up its rows or its time. Checked for each consumer, because one
+        that selects may examine hundreds of messages.
+        """
+        return self._context.rows > self._rows_max or self._context.budget.is_over
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
         """Delivers to the consumers in rotation. Returns whether the state changed.
@@ -110,7 +112,7 @@ class DeliveryPump:
         for asked in range(round_):
             if queue.ready <= 0 or (moved and allowed):
                 break
-            if asked and (self._context.rows > self._rows_max or self._is_late(asked)):
+            if asked and self._is_over:
                 waiting.unasked = round_ - asked
                 break  # The next turn serves the other consumers.
             consumer = next(iter(rotation))
@@ -140,7 +142,7 @@ class DeliveryPump:
         for prefix in list(queue.waiting.sought):
             if moved and allowed:
                 break
-            if prefix is not first and (self._context.rows > self._rows_max or self._is_late()):
+            if prefix is not first and self._is_over:
                 return True  # The next turn serves the other consumers.
             del queue.waiting.sought[prefix]
             moved |= self._pump_sought(queue, prefix, allowed)
@@ -153,7 +155,7 @@ class DeliveryPump:
         moved = False
         seeking = queue.waiting.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
-            if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
+            if moved and (allowed or self._is_over):
                 # The other consumers receive their share in the next turn.
                 queue.waiting.sought[prefix] = None
                 break

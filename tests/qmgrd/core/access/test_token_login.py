@@ -61,14 +61,15 @@ def test_token_opens_the_connection_until_its_end() -> None:
     assert welcome.auth_data == remaining_time(HOUR_MS + SKEW_MS)
     assert dialled.peer.is_open
     assert dialled.peer.has_token
+    assert dialled.peer.facts(1_000)["token_ms"] == HOUR_MS + SKEW_MS - 1_000
     assert dialled.events == 1
 
 
 def test_connection_ends_with_its_token() -> None:
     _, dialled = entered()
-    assert dialled.peer.tick(HOUR_MS + SKEW_MS - 1) == b""
+    dialled.peer.renewal.check(HOUR_MS + SKEW_MS - 1)
     with pytest.raises(TokenEnded) as caught:
-        dialled.peer.tick(HOUR_MS + SKEW_MS)
+        dialled.peer.renewal.check(HOUR_MS + SKEW_MS)
     assert caught.value.code == ErrorCode.TOKEN_EXPIRED
 
 
@@ -76,9 +77,9 @@ def test_change_of_the_wall_clock_does_not_move_the_end() -> None:
     door, dialled = entered()
     for wall_ms in (0, NOW_MS - HOUR_MS, NOW_MS + 10 * HOUR_MS):
         door.logins.wall_ms = partial(int, wall_ms)
-        dialled.peer.tick(HOUR_MS + SKEW_MS - 1)
+        dialled.peer.renewal.check(HOUR_MS + SKEW_MS - 1)
         with pytest.raises(TokenEnded):
-            dialled.peer.tick(HOUR_MS + SKEW_MS)
+            dialled.peer.renewal.check(HOUR_MS + SKEW_MS)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +173,9 @@ def test_renewal_moves_the_end() -> None:
     door.now_ms = HOUR_MS // 2
     answer = dialled.say(m.TokenRenew(7, later(HOUR_S // 2)))
     assert answer == m.Ok(7, HOUR_MS + SKEW_MS)
-    assert dialled.peer.tick(HOUR_MS + SKEW_MS) == b""
+    dialled.peer.renewal.check(HOUR_MS + SKEW_MS)
     with pytest.raises(TokenEnded):
-        dialled.peer.tick(HOUR_MS // 2 + HOUR_MS + SKEW_MS)
+        dialled.peer.renewal.check(HOUR_MS // 2 + HOUR_MS + SKEW_MS)
 
 
 def test_renewal_may_bring_the_end_forward() -> None:
@@ -182,7 +183,7 @@ def test_renewal_may_bring_the_end_forward() -> None:
     answer = dialled.say(m.TokenRenew(7, signed(claims(exp=NOW_S + 60))))
     assert answer == m.Ok(7, 60_000 + SKEW_MS)
     with pytest.raises(TokenEnded):
-        dialled.peer.tick(60_000 + SKEW_MS)
+        dialled.peer.renewal.check(60_000 + SKEW_MS)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +204,9 @@ def test_refused_renewal_keeps_the_end(token: bytes, code: ErrorCode) -> None:
     assert (type(answer), answer.request_id, answer.code) == (m.Error, 7, code)
     assert "other" not in answer.text
     assert "the last renewal of the token failed" in dialled.peer.refusal
-    assert dialled.peer.tick(HOUR_MS + SKEW_MS - 1) == b""
+    dialled.peer.renewal.check(HOUR_MS + SKEW_MS - 1)
     with pytest.raises(TokenEnded):
-        dialled.peer.tick(HOUR_MS + SKEW_MS)
+        dialled.peer.renewal.check(HOUR_MS + SKEW_MS)
 
 
 def test_user_that_was_disabled_or_refused_since_cannot_renew() -> None:

@@ -229,6 +229,9 @@ def test_delayed_connection_answers_heartbeats_and_stays_open(guarded: Guarded) 
     send(producer, 9)
     manager.turn()
     assert app.peer.is_delayed
+    facts = app.peer.facts(manager.mono_ms)
+    assert (facts["delayed_by"], facts["token_ms"]) == ("rate", None)
+    assert 0 < facts["delay_ms"] <= 1_001
     app.received.clear()
     app.send(m.Ping(7))
     assert m.Pong(7) in app.received
@@ -237,6 +240,8 @@ def test_delayed_connection_answers_heartbeats_and_stays_open(guarded: Guarded) 
     assert app.peer.poll(manager.mono_ms + silent_ms)
     manager.turn(60_000)
     manager.rest()
+    facts = app.peer.facts(manager.mono_ms)
+    assert app.peer.is_delayed or (facts["delayed_by"], facts["delay_ms"]) == ("", 0)
     assert app.goaway is None
 
 

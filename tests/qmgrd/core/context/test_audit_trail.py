@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from qmgrd.core.context.audit_trail import (
+    CHANGE,
+    CHANGES_EACH_MAX,
     OTHERS,
     PERIOD_MS,
     ROUTINE,
@@ -36,6 +38,7 @@ def now(ms: int) -> Now:
 def test_nothing_is_recorded_while_the_audit_is_off(trail: AuditTrail) -> None:
     trail.is_on = False
     trail.record(LOGIN)
+    trail.record_few(LOGIN, now(1))
     trail.count(LOGIN, now(1))
     assert (trail.pending, trail.due_ms) == ([], None)
 
@@ -84,14 +87,42 @@ def test_user_with_too_many_subjects_gets_one_for_the_others(trail: AuditTrail) 
     assert [x.count for x in trail.pending] == [99]
 
 
-def test_strangers_cannot_cause_any_number_of_records(trail: AuditTrail) -> None:
-    count = 10 * SUBJECTS_MAX
-    for number in range(count):
-        trail.count(replace(LOGIN, user=f"u{number}", address=f"10.1.{number}"), now(1))
-    assert len(trail.pending) == SUBJECTS_MAX + 1
+def test_user_has_no_more_records_from_many_addresses(trail: AuditTrail) -> None:
+    for number in range(2 * SUBJECTS_MAX):
+        trail.count(replace(LOGIN, address=f"10.1.{number}", object=f"Q{number}"), now(1))
+    assert len(trail.pending) == SUBJECTS_EACH_MAX + 1
+    others = trail.pending[-1]
+    assert (others.user, others.address, others.object) == ("bob", OTHERS, OTHERS)
+
+
+def test_users_are_named_even_if_there_are_too_many_subjects(trail: AuditTrail) -> None:
+    users = 2 * SUBJECTS_MAX // SUBJECTS_EACH_MAX
+    for number in range(users * SUBJECTS_EACH_MAX):
+        trail.count(replace(LOGIN, user=f"u{number % users}", object=f"Q{number}"), now(1))
+    assert len(trail.pending) == SUBJECTS_MAX + users
+    trail.count(replace(LOGIN, user="admin", action="Browse"), now(1))
+    assert (trail.pending[-1].user, trail.pending[-1].action) == ("admin", "Browse")
     trail.sum_up()
-    assert sum(x.count for x in trail.pending) == count
-    assert len(trail.pending) == SUBJECTS_MAX + 2
+    assert {x.user for x in trail.pending if x.object == OTHERS} == {
+        *(f"u{number}" for number in range(users)),
+        "admin",
+    }
+
+
+def test_changes_of_applications_are_counted_when_there_are_too_many(trail: AuditTrail) -> None:
+    change = AuditRecord("Subscribe", "app", kind="subscription", object="S")
+    for _ in range(CHANGES_EACH_MAX + 100):
+        trail.record_few(change, now(1))
+    first, counted = trail.pending[:CHANGES_EACH_MAX], trail.pending[CHANGES_EACH_MAX:]
+    assert {x.priority for x in first} == {CHANGE}
+    assert [x.priority for x in counted] == [ROUTINE]
+    trail.record_few(replace(change, user="other"), now(1))
+    assert trail.pending[-1].priority == CHANGE
+    trail.pending.clear()
+    trail.sum_up()
+    assert [(x.count, x.priority) for x in trail.pending] == [(99, ROUTINE)]
+    trail.record_few(change, now(2))
+    assert trail.pending[-1].priority == CHANGE, "a new period has begun"
 
 
 def test_refused_logins_leave_the_records_of_users_alone(trail: AuditTrail) -> None:

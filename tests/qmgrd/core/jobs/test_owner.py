@@ -5,9 +5,9 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.jobs.job import CANCELLABLE
-from qmgrd.core.jobs.owner import NEEDS
+from qmgrd.core.jobs.owner import LOOK_MS, NEEDS
 from tests.qmgrd.core.guarded import Guarded
-from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.harness import Client, Manager, record
 
 MANY = [b"x"] * 2_000  # more than a slice
 MOVER = ("move queue Q", "put queue OLD")
@@ -127,3 +127,67 @@ def test_republishing_ends_when_the_right_is_revoked(guarded: Guarded) -> None:
     guarded.owner.say(guarded.revoking("bob", "republish subscription :S"))
     guarded.manager.rest()
     assert guarded.owner.ask(m.JobList)["jobs"][-1]["state"] == "failed"
+
+
+# -- the rate of the user
+
+RATE = 100
+
+
+def begun(guarded: Guarded, kind: str) -> tuple[Client, int]:
+    """Begins a job of bob, whose rate is limited, for 350 messages. Returns the job's number."""
+    bob = guarded.user("bob", *MOVER, "put queue Q")
+    guarded.owner.put("Q", *[b"x"] * 350)
+    guarded.owner.ask(m.UserAlter, "bob", {"puts_per_s_max": RATE})
+    return bob, bob.ask(m.QueueMove, "Q", "OLD", "", 0, 0, kind == "copy")["job"]
+
+
+@pytest.mark.parametrize("kind", ["move", "copy"])
+def test_job_puts_no_faster_than_its_user_may(guarded: Guarded, kind: str) -> None:
+    _, job = begun(guarded, kind)
+    manager = guarded.manager
+    manager.rest()
+    assert guarded.job(job)["done"] == RATE
+    for seconds in (1, 2):
+        for _ in range(10):
+            manager.turn(100)
+            manager.rest()
+        assert RATE * seconds < guarded.job(job)["done"] <= RATE * (seconds + 1)
+    assert guarded.job(job)["state"] == "running"
+    for _ in range(10):
+        manager.turn(100)
+        manager.rest()
+    assert (guarded.job(job)["done"], guarded.job(job)["state"]) == (350, "done")
+    assert len(guarded.owner.bodies("OLD")) == 350
+
+
+def test_puts_of_the_user_share_the_rate_with_its_jobs(guarded: Guarded) -> None:
+    bob, _ = begun(guarded, "move")
+    guarded.manager.rest()
+    producer = bob.producer()
+    bob.send(m.Put(producer.stream, 1, 0, "Q", [record(b"late")]))
+    guarded.manager.rest()
+    assert guarded.manager.turns.intake.waits_for_tokens(bob.peer.number)
+
+
+def test_job_of_long_messages_is_limited_by_bytes(guarded: Guarded) -> None:
+    bob = guarded.user("bob", *MOVER)
+    guarded.owner.put("Q", *[bytes(1_000)] * 30)
+    guarded.owner.ask(m.UserAlter, "bob", {"put_bytes_per_s_max": 5_000})
+    job = bob.ask(m.QueueMove, "Q", "OLD")["job"]
+    guarded.manager.rest()
+    assert guarded.job(job)["done"] == 5
+    guarded.owner.ask(m.UserAlter, "bob", {"put_bytes_per_s_max": 0})
+    guarded.manager.turn(LOOK_MS)
+    guarded.manager.rest()
+    assert guarded.job(job)["done"] == 30
+
+
+def test_job_of_a_user_without_a_rate_is_not_delayed(guarded: Guarded) -> None:
+    guarded.user("eve", *MOVER)
+    _, job = begun(guarded, "move")
+    eve = guarded.manager.connect("eve", user="eve")
+    other = eve.ask(m.QueueMove, "Q", "OLD")["job"]
+    guarded.manager.rest()
+    assert guarded.job(other)["state"] == "done"
+    assert guarded.job(job)["done"] == RATE

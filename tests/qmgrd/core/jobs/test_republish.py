@@ -9,6 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Delivery
 from tests.qmgrd.core.pubsub import Hub, faults, is_republished
 
@@ -408,3 +409,21 @@ def test_copy_without_space_is_sent_when_space_is_free(hub: Hub) -> None:
     hub.app.ack(found)
     assert hub.take("A:a") == [b"1"]
     hub.empty()
+
+
+def test_republished_copies_take_tokens_of_the_user_who_began_the_job(hub: Hub) -> None:
+    parked(hub, ":S", bodies=(b"x",) * 5)
+    hub.app.consume(":S")
+    guarded = Guarded(hub.manager)
+    bob = guarded.user("bob", roles=("administrator",))
+    guarded.owner.ask(m.UserAlter, "bob", {"puts_per_s_max": 2})
+    job = bob.ask(m.Republish, False, b"", "", [], 0, 0)["job"]
+    hub.manager.rest()
+    assert guarded.job(job)["done"] == 2
+    hub.manager.turn(501)
+    hub.manager.rest()
+    assert 3 <= guarded.job(job)["done"] <= 4, "a part of a token allows a message"
+    for _ in range(4):
+        hub.manager.turn(501)
+        hub.manager.rest()
+    assert (guarded.job(job)["done"], guarded.job(job)["state"]) == (5, "done")

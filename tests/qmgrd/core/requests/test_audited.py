@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.need import Audited, Kind, Need, Right, audited
 from qmgr_protocol.record import Fields
 from qmgrd.core.access.login import OPEN, Identity
-from qmgrd.core.context.audit_trail import PERIOD_MS, AuditTrail
+from qmgrd.core.context.audit_trail import CHANGES_EACH_MAX, PERIOD_MS, AuditTrail
 from qmgrd.core.requests import audited as audited_
 from qmgrd.core.requests.audited import AUDITED, HIDDEN, ITEMS_MAX, NEEDS, details
 from tests.qmgrd.core.guarded import Guarded
@@ -180,6 +181,21 @@ def test_repeated_reads_are_counted(guarded: Guarded) -> None:
     found = [x for x in audit_of(guarded.manager) if x["action"] == "Browse"]
     assert [x["count"] for x in found] == [1, 19]
     assert found[1]["since_us"] > 0
+
+
+def test_application_does_not_push_out_the_changes_of_operators(guarded: Guarded) -> None:
+    """Administrators and operators have a record of each change, applications of the first ones."""
+    app = guarded.user("app", "create queue TMP.*", "delete queue TMP.*")
+    operator = guarded.user("op", "create queue *", "delete queue *")
+    for client, name in ((app, "TMP.1"), (operator, "OPS"), (guarded.owner, "ROOT")):
+        for _ in range(CHANGES_EACH_MAX):
+            client.ask(m.QueueCreate, name)
+            client.ask(m.QueueDelete, name)
+    found = Counter(
+        x["object"] for x in audit_of(guarded.manager) if x["action"].startswith("Queue")
+    )
+    assert found["OPS"] == found["ROOT"] == 2 * CHANGES_EACH_MAX
+    assert found["TMP.1"] == CHANGES_EACH_MAX + 2
 
 
 # -- when anything is recorded

@@ -1,13 +1,16 @@
 """Tests of delivery: which consumer is served next, the order, and the cost."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgrd.core.queue.seek import SeekResult, seek
 from tests.group_player import member
 from tests.memory_store import MemoryStore
-from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.harness import Client, Manager, record
+from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
 def test_consumers_share_alike(manager: Manager, app: Client) -> None:
@@ -57,6 +60,34 @@ def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows
     manager.turn()
     manager.rest()
     assert len(app.delivered()) == 300
+
+
+def test_one_turn_asks_no_further_consumer_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer that selects may examine hundreds of messages, so the clock is read after each."""
+    asked = 0
+
+    def counting(*args: Any) -> SeekResult:
+        nonlocal asked
+        asked += 1
+        return seek(*args)
+
+    monkeypatch.setattr("qmgrd.core.sessions.pump.seek", counting)
+    clock = Ticking()
+    manager = Manager(clock_ns=clock)
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    for _ in range(8):
+        app.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, "priority = 9")[1:])
+    producer = app.producer()
+    asked, clock.step_ns = 0, 1_000 * MS_NS
+    app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 10))
+    for turns in range(1, 9):
+        manager.turn()
+        assert asked == turns
+    manager.rest()
+    assert asked == 8
 
 
 class CountingStore(MemoryStore):
