@@ -98,8 +98,7 @@ class Undeliverable:
         """
         known = self._streams.get(stream.stream_id, {})
         retries = self._context.config.link.deliver_retries
-        found = link_extras.encoded(put.extras)
-        extras: dict[int, dict[str, Any]] = dict(found)
+        extras = {row[0]: row[1] for row in link_extras.encoded(put.extras)}
         held_back: tuple[int, RequestError] | None = None
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0

@@ -65,21 +65,20 @@ def test_extras_behind_a_gap_take_no_more_memory_than_is_counted(app: Client) ->
     far.open(ordered=True)
     heavy = {m.EXTRA_EXPIRY_MS: bytes(60_000), "of a later version": bytes(60_000)}
     note = {m.EXTRA_NOTE: b"n"}
-    kept = [0, note]
     for put in (
         m.Put(far.stream, 5, 0, "Q", [message(5)], [[0, heavy], [0, note | heavy, b"later"]]),
         m.Put(far.stream, 6, 0, "Q", [message(6)], [[9, note]] * 1_000),
     ):
         far.client.say(put)
     (stream,) = app.manager.turns.broker.streams.links.open_streams.values()
-    assert [put.extras for put in stream.in_line.values()] == [[kept], []]
+    assert [put.extras for put in stream.in_line.values()] == [[[0, note]], []]
     assert stream.in_line_bytes == sum(size_of(put) + 64 for put in stream.in_line.values())
 
 
 def test_heavy_note_of_a_peer_is_not_stored(app: Client) -> None:
     far = Far(app.manager)
     far.open()
-    notes: tuple[dict[str, Any], ...] = ({"a": [{}] * 19_000}, {"a": [{}] * 9})
+    notes: list[dict[str, Any]] = [{"a": [{}] * 19_000}, {"a": [{}] * 9}]
     rows = [[index, {m.EXTRA_NOTE: pack(note)}] for index, note in enumerate(notes)]
     far.client.say(m.Put(far.stream, 1, 0, "Q", [message(1), message(2)], rows))
     assert [note_of(found) for found in app.browse("Q")] == [{}, notes[1]]
