@@ -234,7 +234,6 @@ def test_page_without_one_of_its_rows_is_found(monkeypatch: Patch) -> None:
     assert_caught("exported_once")
 
 
-@pytest.mark.long
 def test_expired_message_recorded_as_transferred_is_found(monkeypatch: Patch) -> None:
     entry = Account.entry
 
@@ -244,7 +243,7 @@ def test_expired_message_recorded_as_transferred_is_found(monkeypatch: Patch) ->
         entry(self, kind, key, found, **more)
 
     monkeypatch.setattr(Account, "entry", all_went)
-    assert_caught("transferred_has_come", kind=World, steps=4_000, first=79)
+    assert_caught("transferred_has_come", kind=Net, first=9)
 
 
 def test_missing_settle_of_a_publication_is_found(monkeypatch: Patch) -> None:
