@@ -127,7 +127,7 @@ def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
         return group_id in self._groups.held_groups.by_group or may_begin(self, group_id)
 
     monkeypatch.setattr(group_take._Round, "_may_begin", lax)
-    assert_caught({"group_has_one_holder"}, first=18)
+    assert_caught({"group_has_one_holder"}, first=121)
 
 
 def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypatch: Patch) -> None:
