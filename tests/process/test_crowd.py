@@ -35,7 +35,7 @@ def test_crowd_neither_stops_nor_bloats_the_daemon(daemon: Daemon) -> None:
     assert found["rounds"] > 20, found
     assert "door_max_ms" in found, found  # An operator could connect through the unix socket.
     # Each kind has reached its limit.
-    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}
-    assert len(daemon.log) < 100
+    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}, found
+    assert len(daemon.log) < 100, daemon.said
     assert not daemon.find("a turn failed")
     assert daemon.stop() == 0

@@ -39,6 +39,11 @@ class Exporter(Client):
         self.rows_lost = 0
         self._forget()
 
+    def crash(self) -> None:
+        """Loses the connection and the position."""
+        self.hang_up()
+        self._forget()
+
     def _forget(self) -> None:
         self._after = -1  # After a crash, the position is unknown.
         self._open: Any | None = None
@@ -52,8 +57,7 @@ class Exporter(Client):
         """Performs the next action, and sometimes crashes."""
         dice = self.chances.random()
         if is_chaos and dice < self.crashes:
-            self.hang_up()
-            self._forget()
+            self.crash()
         elif self.wire is None:
             self.dial()
         elif self.done:
