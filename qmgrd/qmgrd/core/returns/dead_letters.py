@@ -88,6 +88,8 @@ class DeadLetters:
         for name in [only] if only else self._destinations(queue, cause.code):
             place = self._place(name, queue)
             copied = "" if place is None else self._copy_of(place, entry)
+            if place is not None and copied and self._remove_looped(place, entry):
+                copied = ""
             if place is None or copied not in ("", queue.name):
                 if queue.references is None or not is_subscription(copied):
                     continue
@@ -136,6 +138,26 @@ class DeadLetters:
             return ""
         arrival = keys.arrival_of(position)
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
+
+    def _remove_looped(self, place: Destination, entry: entries.Entry) -> bool:
+        """Removes the copy of a message at *place* if it came back in a loop. Returns whether.
+
+        A peer needs no right to bring back a message of this queue manager, so the copy may be
+        forged. A copy that is leased stays.
+        """
+        tx, queue = self._context.tx, place.queue
+        position = queue.origins.place(tx, entries.uid_trailer(entry), place.target.encode())
+        if position is None or (arrival := keys.arrival_of(position)) in queue.leases:
+            return False
+        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+        value = tx.get(key)
+        if value is None or notes.read(tx, queue.id, arrival).get("code") != ErrorCode.ROUTE_LOOP:
+            return False
+        removed = lane.remove(queue, tx, key, value)
+        queue.record_history(history.REMOVED, key, removed)
+        queue.counters.count_purged()
+        self._context.mark_changed(queue)
+        return True
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note, peer: str) -> None:
         """Adds a *record* from the queue manager *peer* that was not on any queue here.

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.codec import unpack
+from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import FLAG_NOT_PERSISTENT
 from qmgrd.core.layout import keys
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import WALL_US, AnyStore, Client, Delivery, Manager, record
 from tests.qmgrd.core.unit_of_work import bodies, note_of, settle
 
@@ -319,3 +320,16 @@ def pages_of(app: Client, kind: str, way: dict[str, Any]) -> Iterator[list[bytes
         if not found:
             return
         yield from found
+
+
+def test_copy_that_came_back_in_a_loop_gives_way_to_the_message_itself(app: Client) -> None:
+    """A peer may invent such a copy, and the message would otherwise return for ever."""
+    app.put("Q", b"genuine")
+    ((found,), far) = app.get("Q"), Far(app.manager)
+    far.open()
+    forged, note = record(b"forged", uid=found.uid), pack({"hops": ["QM1"]})
+    far.client.say(m.Put(far.stream, 1, 0, "/t", [forged], [[0, {m.EXTRA_NOTE: note}]]))
+    assert app.bodies(DEAD) == [b"forged"]
+    reject(app, found)
+    assert (app.bodies(DEAD), app.bodies("Q")) == ([b"genuine"], [])
+    audit(app.manager)
