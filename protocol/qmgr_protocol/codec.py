@@ -104,3 +104,37 @@ def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     if len(found) != len(pairs):
         raise ValueError("a map contains a key twice")
     return found
+
+
+_TEXT_HEADS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])  # first bytes of encoded texts
+
+
+def text_under(data: bytes, key: str) -> str | None:
+    """Returns the first text under *key* in the map *data*, without building any other value.
+
+    The remaining values are not checked. Returns None for a map without such a text.
+
+    Raises:
+        FrameMalformed: *data* is not a complete map with at most LENGTH_MAX entries.
+    """
+    ending = key.encode()
+    try:
+        walker = msgpack.Unpacker(max_buffer_size=len(data), read_size=1)
+        walker.feed(data)
+        entries = walker.read_map_header()
+        if entries > LENGTH_MAX:
+            raise ValueError(f"{entries} entries exceed the limit of {LENGTH_MAX}")
+        for _ in range(entries):
+            key_at = walker.tell()
+            walker.skip()
+            value_at = walker.tell()
+            walker.skip()
+            if data[key_at] in _TEXT_HEADS and data.endswith(ending, key_at, value_at):
+                value = data[value_at : walker.tell()]
+                # The key may only end like *key*, with its length before.
+                if unpack(data[key_at:value_at]) == key and value[0] in _TEXT_HEADS:
+                    return str(unpack(value))
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        why = str(error) or type(error).__name__
+        raise FrameMalformed(f"not a valid map: {why}") from error
+    return None

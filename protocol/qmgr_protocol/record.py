@@ -29,7 +29,7 @@ import struct
 from typing import Any, NamedTuple
 
 from qmgr_protocol.checksum import crc32
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import pack, text_under, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
 from qmgr_protocol.name import NAME_MAX, is_name
 
@@ -406,6 +406,26 @@ def decode(record: bytes) -> Fields:
         flags=head.flags & ~FLAG_DELAYED,
         delay_ms=delay_of(record, head),
     )
+
+
+def envelope_text(record: bytes, key: str) -> str | None:
+    """Returns the text under *key* in the envelope of *record*, or None if it has none.
+
+    Nothing else in the envelope is decoded or checked, because decoding a large one takes long.
+
+    Raises:
+        RequestError: The errors of :func:`check`; RECORD_MALFORMED if the envelope is not a map.
+    """
+    head = check(record)
+    start = HEAD_BYTES + head.correlation_length
+    start += (GROUP.size if head.group_flags else 0) + (
+        DELAY.size if head.flags & FLAG_DELAYED else 0
+    )
+    data = record[start : start + head.envelope_length]
+    try:
+        return text_under(data, key) if data else None
+    except FrameMalformed as error:
+        raise _malformed_error(f"invalid envelope: {error}") from None
 
 
 def unpack_envelope(data: bytes) -> dict[str, Any]:

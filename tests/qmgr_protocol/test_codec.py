@@ -166,6 +166,33 @@ def test_random_bytes_are_read_or_refused(data: bytes) -> None:
         unpack(data)
 
 
+@given(st.dictionaries(st.sampled_from(["to", "into", "t", ""]) | st.binary(max_size=3), VALUES))
+def test_text_under_a_key_is_that_of_the_decoded_map(value: dict[Any, Any]) -> None:
+    found = value.get("to")
+    assert codec.text_under(pack(value), "to") == (found if type(found) is str else None)
+
+
+@pytest.mark.parametrize("key", [b"\xa2to", b"\xd9\x02to", b"\xda\0\x02to", b"\xdb\0\0\0\x02to"])
+def test_text_under_a_key_is_found_whatever_the_encoding(key: bytes) -> None:
+    assert codec.text_under(b"\x82\xa4into\xa1x" + key + b"\xd9\x01y", "to") == "y"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x91\x01", b"\x81\xa2to", b"\x81\xa2to\xa1\xff", b"\xde\x4e\x21", b"\x81\xc1\0"]
+)
+def test_text_under_a_key_of_no_map_is_refused(data: bytes) -> None:
+    with pytest.raises(FrameMalformed):
+        codec.text_under(data, "to")
+
+
+def test_text_under_a_key_is_found_without_building_the_rest() -> None:
+    data = pack({"headers": [[0] * codec.LENGTH_MAX] * 30, "to": "y"})
+    tracemalloc.start()
+    assert codec.text_under(data, "to") == "y"
+    assert tracemalloc.get_traced_memory()[1] < 2 * len(data)  # The arrays would need 4.8 MB.
+    tracemalloc.stop()
+
+
 @given(VALUES, st.data())
 def test_mutated_value_is_read_or_refused(value: Any, data: st.DataObject) -> None:
     packed = bytearray(pack([value, b"x" * data.draw(st.sampled_from([0, 600]))]))

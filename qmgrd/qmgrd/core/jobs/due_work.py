@@ -128,11 +128,14 @@ class DueWork:
         """Sends the report that *record* expired to its reply queue, on behalf of its producer."""
         context = self._context
         try:
-            fields = records.decode(record)
-            reply_to = fields.envelope.get(records.REPLY_TO)
-            if type(reply_to) is not str or fields.uid is None:
+            # The same function found the reply_to for which the producer needed the right to put.
+            reply_to = records.envelope_text(record, records.REPLY_TO)
+            head = records.check(record)
+            if reply_to is None or not head.origin_length:
                 return
-            report = _report_of(queue.name, fields.uid, fields.correlation_id)
+            uid = records.uid_of(record, head.origin_length)
+            correlation_id = record[records.HEAD_BYTES :][: head.correlation_length]
+            report = _report_of(queue.name, uid, correlation_id)
             _, _, done = client_put.store(
                 context, self._catalogue, self._dead_letters, reply_to, [report]
             )

@@ -87,7 +87,6 @@ def _reply_to(record: bytes) -> str:
     if not record[records.FLAGS_AT] & records.FLAG_REPORT_EXPIRY:
         return ""
     try:
-        reply_to = records.decode(record).envelope.get(records.REPLY_TO)
+        return records.envelope_text(record, records.REPLY_TO) or ""
     except RequestError:
         return ""  # The put is refused, or the report has no place.
-    return reply_to if type(reply_to) is str else ""

@@ -170,6 +170,18 @@ class Consumer:
             self.again.clear()
             self.reached = b""
 
+    def move_back(self, lowest: dict[int, int]) -> None:
+        """Moves the positions back to *lowest*, arrival numbers by priority.
+
+        A consumer that selects in an index examines all messages under its prefix again.
+        """
+        if self.prefix:
+            self.again.clear()
+            self.reached = b""
+            return
+        for priority, arrival in lowest.items():
+            self.heads[priority] = min(self.heads[priority], arrival)
+
     @property
     def is_short(self) -> bool:
         """Whether a message that is too long for the next frame must wait."""

@@ -239,8 +239,7 @@ class Queue:
         heads = positions.ready if lane == keys.LANE_READY else positions.grouped
         if arrival < heads[priority]:
             heads[priority] = arrival
-        for consumer in self.waiting.selecting:
-            consumer.look_again(priority, arrival)
+        self.waiting.look_again(priority, arrival)
 
     @property
     def notices_use(self) -> bool:
@@ -283,9 +282,8 @@ class Queue:
         tx.rows_used += 1
         if prefix in waiting.seeking:
             waiting.seek_from(prefix, index_key)
-        for consumer in waiting.selecting:
-            if consumer.prefix == prefix:
-                consumer.look_again(*keys.place(key))
+        if prefix in waiting.selecting_in:
+            waiting.look_again(*keys.place(key), prefix)
 
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int

@@ -70,6 +70,7 @@ class DeliveryPump:
 
     def _pump_queue(self, queue: Queue) -> None:
         """Gives a share to each consumer of *queue* that wants messages, in rotation."""
+        queue.waiting.tell()
         if queue.ready <= 0:
             # Whether a consumer may receive a message is decided again for each message.
             queue.waiting.sought.clear()

@@ -1,5 +1,7 @@
 """A user may not have the daemon put a report where the user may not put."""
 
+from typing import Any
+
 import pytest
 
 from qmgr_protocol import messages as m
@@ -81,6 +83,25 @@ def test_report_where_the_user_may_put_is_put(guarded: Guarded, bob: Client, rep
     assert bob.put_records("Q", asking(reply_to)) == []
     expire(guarded)
     assert len(guarded.owner.bodies("MINE")) == (reply_to == "MINE")
+
+
+def test_report_is_checked_and_put_without_decoding_the_envelope(
+    guarded: Guarded, bob: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoding a large envelope takes so long that one put would stop the daemon."""
+    decoded = list[bytes]()
+    decode = records.unpack_envelope
+
+    def counting(data: bytes) -> dict[str, Any]:
+        decoded.append(data)
+        return decode(data)
+
+    monkeypatch.setattr(records, "unpack_envelope", counting)
+    refused = bob.put_records("Q", asking("OTHER"), asking("MINE"))
+    assert [x.code for x in refused] == [ErrorCode.NOT_AUTHORIZED]
+    expire(guarded)
+    assert guarded.manager.queue("MINE").counters.depth == 1
+    assert decoded == []
 
 
 @pytest.mark.parametrize("reply_to", [None, 5, ""])

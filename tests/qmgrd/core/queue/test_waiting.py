@@ -1,5 +1,7 @@
 """Tests of a queue's waiting consumers: their positions, and the next one that the pump serves."""
 
+import pytest
+
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.waiting import Waiting
 from qmgrd.core.selector.selector import compile_selector
@@ -31,6 +33,7 @@ def test_consumers_join_and_leave_without_a_trace(app: Client) -> None:
         waiting.leave(each)
     assert not waiting
     assert (waiting.consumer_count, waiting.selecting, waiting.reached) == (0, {}, {})
+    assert waiting.selecting_in == {}
 
 
 def test_consumer_without_credit_rests_until_it_has_some(app: Client) -> None:
@@ -67,6 +70,42 @@ def test_searches_check_earlier_messages_again(app: Client) -> None:
     waiting.join(one)
     one.heads[4] = 9
     waiting.look_again(4, 3)
+    waiting.look_again(4, 9)
+    waiting.tell()
     assert list(one.again) == [(5, 3)]
+    assert waiting.available == {}
     waiting.start_over()
     assert one.heads[4] == 0
+
+
+def test_only_consumers_with_the_prefix_check_a_new_message_again(app: Client) -> None:
+    waiting, others = Waiting(), [consumer(app, i) for i in (1, 2)]
+    for one, prefix in zip(others, (b"x", b"y"), strict=True):
+        one.prefix, one.all_available = prefix, True
+        waiting.join(one)
+    waiting.look_again(4, 3, b"x")
+    waiting.look_again(4, 3, b"z")
+    waiting.tell()
+    assert [list(one.again) for one in others] == [[(5, 3)], []]
+    waiting.leave(others[0])
+    assert waiting.selecting_in == {b"y": {others[1]: None}}
+
+
+def test_positions_move_back_if_too_many_would_check_too_many_messages(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New messages do not count, because no consumer has reached them."""
+    monkeypatch.setattr("qmgrd.core.queue.waiting.TOLD_MAX", 5)
+    waiting, selector = Waiting(), compile_selector("a = 1")
+    ahead, behind, by_index = (consumer(app, i, selector=selector) for i in (1, 2, 3))
+    by_index.prefix, by_index.all_available, by_index.reached = b"x", True, b"x5"
+    for one, head in ((ahead, 9), (behind, 2), (by_index, 0)):
+        waiting.join(one)
+        one.heads[4] = head
+    for place in ((4, 5), (4, 3), (6, 7)):
+        waiting.look_again(*place)
+    waiting.tell()
+    assert [one.heads[4] for one in (ahead, behind)] == [3, 2]
+    assert [list(one.again) for one in (ahead, behind, by_index)] == [[], [], []]
+    assert by_index.reached == b""
+    assert ahead.heads[6] == 0
