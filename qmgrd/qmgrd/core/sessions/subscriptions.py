@@ -9,6 +9,7 @@ from typing import Any
 
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue import attributes, route
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.republish_intervals import SCHEDULED
@@ -101,7 +102,8 @@ class Subscriptions:
         attributes.queue_attributes(name or "of this connection", given, kind)
         known = self._topics.subscriptions.get(name)
         if known is not None:
-            self._check_same(known, topic, where, given)
+            is_shown = known.owner == session.owner or session.shows(Kind.SUBSCRIPTION, name)
+            self._check_same(known, topic, where, given, is_shown=is_shown)
             return known
         if manager:
             route.link_to(self._catalogue, manager)
@@ -164,11 +166,17 @@ class Subscriptions:
             )
 
     def _check_same(
-        self, known: Subscription, topic: str, where: str, given: dict[str, Any]
+        self, known: Subscription, topic: str, where: str, given: dict[str, Any], *, is_shown: bool
     ) -> None:
         is_same = (known.topic, known.row.get("where", "")) == (topic, where)
         if is_same and (not given or attributes.is_same(known.row, given)):
             return
+        if not is_shown:
+            raise RequestError(
+                ErrorCode.SUBSCRIPTION_EXISTS,
+                f"subscription {known.name} already exists with another filter, selector or "
+                "attributes: use another name",
+            )
         what = f" where {known.row['where']}" if known.row.get("where") else ""
         own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
         other = "alter the subscription to change its limits"

@@ -9,7 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import encode_uid
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import AnyStore
+from tests.qmgrd.core.guarded import Guarded
+from tests.qmgrd.core.harness import AnyStore, Client
 from tests.qmgrd.core.pubsub import Hub
 
 DAY_MS = 24 * 3_600_000
@@ -56,6 +57,24 @@ def test_other_terms_are_refused(hub: Hub) -> None:
         assert code is ErrorCode.SUBSCRIPTION_EXISTS
     with pytest.raises(RequestError, match="exists on topic t where priority > 3, with"):
         hub.app.ask(m.Subscribe, "u", "B:late")
+
+
+def test_terms_of_a_hidden_subscription_are_not_shown(hub: Hub) -> None:
+    guarded = Guarded(hub.manager)
+    rights = ("subscribe topic t", "create subscription B:*", "get subscription B:*")
+    eve, ann = guarded.user("eve", *rights), guarded.user("ann", *rights)
+    ann.ask(m.Subscribe, "t", "B:late", "priority > 3")
+
+    def refusal(user: Client) -> str:
+        with pytest.raises(RequestError) as caught:
+            user.ask(m.Subscribe, "t", "B:late")
+        assert caught.value.code is ErrorCode.SUBSCRIPTION_EXISTS
+        return caught.value.text
+
+    assert "priority" not in refusal(eve)
+    assert "on topic t where priority > 3" in refusal(ann)
+    guarded.grant("eve", "show subscription B:*")
+    assert refusal(eve) == refusal(ann)
 
 
 def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
