@@ -8,6 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import encode_uid
+from qmgrd.core.sessions import subscriptions as module
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client
@@ -75,6 +76,17 @@ def test_terms_of_a_hidden_subscription_are_not_shown(hub: Hub) -> None:
     assert "on topic t where priority > 3" in refusal(ann)
     guarded.grant("eve", "show subscription B:*")
     assert refusal(eve) == refusal(ann)
+
+
+def test_selectors_of_a_user_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "USER_SELECTORS_MAX", 30)
+    user = Guarded(hub.manager).user("ann", "subscribe topic t", "create subscription B:*")
+    user.ask(m.Subscribe, "t", "B:1", "priority > 3")
+    user.ask(m.Subscribe, "t", "B:2", "priority > 4")
+    code = user.code_of(m.Subscribe, "t", "B:3", "priority > 5")
+    assert code is ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED
+    user.ask(m.Subscribe, "t", "B:3")
+    hub.app.ask(m.Subscribe, "t", "B:4", "priority > 5")
 
 
 def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
