@@ -116,7 +116,7 @@ class Subscriptions:
             session.access.check_use("subscriptions_max", len(owned))
             if where:
                 _check_selectors([where, *(x.row.get("where", "") for x in owned.values())])
-        self._topics.check_filter(topics.filter_of(topic))
+        self._topics.check_filter(topics.filter_of(topic), session.owner)
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
             self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)

@@ -1,6 +1,7 @@
 """Tests of the start and the end of subscriptions."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
 import pytest
@@ -76,6 +77,21 @@ def test_terms_of_a_hidden_subscription_are_not_shown(hub: Hub) -> None:
     assert "on topic t where priority > 3" in refusal(ann)
     guarded.grant("eve", "show subscription B:*")
     assert refusal(eve) == refusal(ann)
+
+
+def test_filters_of_one_user_leave_room_for_others() -> None:
+    hub = Hub(limits={"match_visits_max": 64})
+    guarded = Guarded(hub.manager)
+    eve, ann = (guarded.user(name, "subscribe topic t/#") for name in ("eve", "ann"))
+    codes = []
+    for levels in product("a+", repeat=6):
+        with suppress(RequestError):
+            eve.ask(m.Subscribe, "t/" + "/".join(levels), "")
+            continue
+        codes.append(eve.code_of(m.Subscribe, "t/" + "/".join(levels), ""))
+    assert set(codes) == {ErrorCode.FILTERS_EXHAUSTED}
+    ann.ask(m.Subscribe, "t/+/+/z", "")
+    hub.app.ask(m.Subscribe, "t/+/b/+", "")
 
 
 def test_selectors_of_a_user_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
