@@ -226,6 +226,8 @@ class Connection:
             # Each side reads frames up to the limit that its own greeting states.
             own = message if self.side is Side.LISTENER else self.hello
             assert own is not None
+            is_of_client = self.hello is not None and self.hello.role == "client"
+            self._decoder.is_of_client = is_of_client and self.side is Side.LISTENER
             self._decoder.limit_bytes = own.frame_max_bytes
         elif after is State.CLOSED:
             self._decoder = FrameDecoder()  # Nothing reads the rest of its buffer.

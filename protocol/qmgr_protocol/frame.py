@@ -32,10 +32,11 @@ class FrameDecoder:
     error, the decoder ignores all further data and keeps the error.
     """
 
-    __slots__ = ("_buffer", "buffered_bytes", "error", "limit_bytes")
+    __slots__ = ("_buffer", "buffered_bytes", "error", "is_of_client", "limit_bytes")
 
     def __init__(self, limit_bytes: int = FRAME_MAX_BYTES_BEFORE_HELLO) -> None:
         self.limit_bytes = limit_bytes
+        self.is_of_client = False  # whether the frames have the lower limits of clients
         self.error: RemoteProtocolError | None = None
         self._buffer: bytes | bytearray = b""
         self.buffered_bytes = 0  # size of the incomplete frame after a drain
@@ -80,13 +81,19 @@ class FrameDecoder:
                 stop = offset + 4 + length
                 if stop > end:
                     break
-                found.append((_array(buffer[offset + 4 : stop]), stop - offset))
+                found.append((self._array(buffer[offset + 4 : stop]), stop - offset))
                 offset = stop
         except (FrameTooLarge, FrameMalformed) as error:
             self.error = error
             offset = end
         self._forget(offset)
         return found
+
+    def _array(self, data: bytes | bytearray) -> list[Any]:
+        array = unpack(data, is_request=self.is_of_client)
+        if type(array) is not list or not array or type(array[0]) is not int:
+            raise FrameMalformed("a frame must be an array that starts with an operation number")
+        return array
 
     def _forget(self, count: int) -> None:
         """Drops the first *count* bytes.
@@ -100,10 +107,3 @@ class FrameDecoder:
             del self._buffer[:count]
         else:
             self._buffer = bytearray(memoryview(self._buffer)[count:])
-
-
-def _array(data: bytes | bytearray) -> list[Any]:
-    array = unpack(data)
-    if type(array) is not list or not array or type(array[0]) is not int:
-        raise FrameMalformed("a frame must be an array that starts with an operation number")
-    return array

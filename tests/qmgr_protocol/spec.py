@@ -114,6 +114,10 @@ def _msgpack() -> dict[str, Any]:
     return {
         "elements_max": codec.LENGTH_MAX,
         "memory_bytes_max": codec.BUILT_MAX_BYTES,
+        "client_memory_bytes_max": codec.REQUEST_BUILT_MAX_BYTES,
+        "client_container_bytes": codec.REQUEST_CONTAINER_BYTES,
+        "client_flat_above_bytes": codec.FLAT_BYTES,
+        "client_flat_elements_max": codec.FLAT_ELEMENTS_MAX,
         "container_bytes": codec.CONTAINER_BYTES,
         "element_bytes": codec.ELEMENT_BYTES,
         "written": {"integers": "shortest", "lengths": "shortest", "float_bits": 64},

@@ -218,3 +218,64 @@ def test_the_two_ways_agree(data: bytes) -> None:
         assert outcome(long) is FrameMalformed
     else:
         assert outcome(long) == repr([*unpack(b"\x91" + data), b"x" * codec.SMALL_BYTES])
+
+
+LONG = b"x" * codec.FLAT_BYTES
+REQUESTS_REFUSED = {
+    "2 MB of numbers in arrays": nested(b"\xcd\x12\x34", 2 * MIB),
+    "76 KB of empty arrays": array32(4, array32(19_000, b"\x90" * 19_000) * 4),
+    "3 KB of empty arrays": array32(3_000, b"\x90" * 3_000),
+    "2 MB of maps": array32(38, pack({str(i): 1 for i in range(9_000)}) * 38),
+    "8 MB of texts in nested arrays": array32(19_001, b"\xa2\xc3\xa9" * 19_000) * 140 + b"\x90",
+    "8 MB of numbers": array32(8 * MIB, b"\x01" * (8 * MIB)),
+    "a long frame with a map": pack([1, {"a": 1}, LONG]),
+    "a long frame with an array in an array": pack([1, [[1]], LONG]),
+    "a long frame with an extension": b"\x92\xd4\x05a" + pack(LONG),
+    "a long frame with bytes after it": pack([1, LONG]) + b"\x00",
+    "a long frame that is cut": pack([1, [2, 3], LONG])[:-1],
+    "a long frame without its last element": b"\x93" + pack(1) + pack(LONG),
+    "a long array without its last element": b"\x92\x01\x92" + pack(LONG),
+    "a long frame with 20,001 elements in an array": pack([[None] * 20_001, LONG]),
+    "a long frame with 22,000 elements": pack([[None] * 11_000] * 2 + [LONG]),
+    "a long text that is not UTF-8": b"\x92\xa1\xff" + pack(LONG),
+    "a long text instead of an array": pack("x" * (codec.FLAT_BYTES + 1)),
+}
+
+
+@pytest.mark.parametrize("data", REQUESTS_REFUSED.values(), ids=REQUESTS_REFUSED)
+def test_costly_frame_of_a_client_is_refused_quickly(data: bytes) -> None:
+    def refuse() -> float:
+        start = time.process_time()
+        with pytest.raises(FrameMalformed):
+            unpack(data, is_request=True)
+        return time.process_time() - start
+
+    assert min(refuse() for _ in range(3)) < 0.03  # Without limits, up to 0.24 s on an idle core.
+
+
+REQUESTS = {
+    "20,000 records": [21, 1, 1, 0, "A", [b"\0" * 40] * 20_000, []],
+    "records of 64 KB": [21, 1, 1, 0, "A", [LONG] * 20],
+    "20,000 names": [9, 1, ["ab"] * 20_000],
+    "plain values": [1, None, True, 0.5, -1, "\u20ac", LONG],
+    "attributes": [3, 1, "A", {"depth_max": 1, "roles": ["a"] * 1_000}],
+    "a short request": [4, 7],
+}
+
+
+@pytest.mark.parametrize("value", REQUESTS.values(), ids=REQUESTS)
+def test_frame_of_a_client_is_read(value: Any) -> None:
+    assert unpack(pack(value), is_request=True) == value
+
+
+@given(VALUES, st.data())
+def test_mutated_long_frame_of_a_client_is_read_or_refused(value: Any, data: st.DataObject) -> None:
+    packed = bytearray(pack([value, [value, 1]]))
+    for _ in range(data.draw(st.integers(0, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    long = b"\x92" + bytes(packed) + pack(LONG)
+    try:
+        found = unpack(long, is_request=True)
+    except FrameMalformed:
+        return
+    assert repr(found) == repr(unpack(long))

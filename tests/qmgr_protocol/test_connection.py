@@ -67,6 +67,14 @@ def usual(kind: type[Any], role: str) -> Any:
     return HELLO[role] if kind is m.Hello else USUAL[kind]
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_listener_reads_costly_frames_only_from_queue_managers(role: str) -> None:
+    connection, is_client = at(Side.LISTENER, State.OPEN, role), role == "client"
+    found = connection.receive(encode([250, 7, *[[1, []]] * 1_000]), 0)
+    assert [type(message) for message, _ in found] == [m.OperationUnknown] * (not is_client)
+    assert (connection.error is not None) == is_client
+
+
 @pytest.mark.parametrize(("state", "side", "role", "kind"), list(everything()))
 def test_sending_moves_as_the_table_says_or_is_our_own_error(
     state: State, side: Side, role: str, kind: type[Any]

@@ -145,6 +145,7 @@ class Broker:
             self.admin,
             self.users,
             self._guard,
+            self._secret,
         )
         self._handlers = operations(self.services)
         start_work(context, self.catalogue, self.jobs)

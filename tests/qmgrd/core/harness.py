@@ -452,7 +452,9 @@ class Producer:
             part = list(batch[start : start + 1000])
             self.client.send(m.Put(self.stream, first_id + start, self.seen, queue, part))
             refused += self.answer()
-            while self.client.peer.facts(0)["waiting"]:  # Parts of a long put have answers of turns.
+            while self.client.peer.facts(0)[
+                "waiting"
+            ]:  # Parts of a long put have answers of turns.
                 refused += self.answer()
         return refused
 

@@ -46,6 +46,7 @@ class Topics:
         self.subscriptions = SortedMap[str, Subscription]()  # subscriptions, by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
         self.owned: dict[str, dict[str, Subscription]] = {}  # subscriptions by owner and name
+        self._owned_trees: dict[str, TopicTree[Subscription]] = {}  # the same, by owner and filter
         # Ids of subscriptions with messages that may wait for the subscriber's return.
         self.awaited: set[int] = set()
         self.next_out = 0  # the first publication that has not been completely sent to subscribers
@@ -65,6 +66,8 @@ class Topics:
         self.subscriptions[subscription.name] = subscription
         if subscription.owner:
             self.owned.setdefault(subscription.owner, {})[subscription.name] = subscription
+            tree = self._owned_trees.setdefault(subscription.owner, TopicTree())
+            tree.add(subscription.filter, subscription.name, subscription)
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
@@ -75,8 +78,9 @@ class Topics:
         if found.owner:
             owned = self.owned[found.owner]
             del owned[name]
+            self._owned_trees[found.owner].remove(found.filter, name)
             if not owned:
-                del self.owned[found.owner]
+                del self.owned[found.owner], self._owned_trees[found.owner]
         if found.manager:
             self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)
@@ -96,17 +100,24 @@ class Topics:
         """Returns the proxies that match *topic*. Each proxy gets a copy of its publications."""
         return self._match(self.proxies, topic) if self.proxies else ()
 
-    def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raises FILTERS_EXHAUSTED if *filter_* could make a topic visit too many nodes."""
-        limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
-        if reach > limit:
-            raise RequestError(
-                ErrorCode.FILTERS_EXHAUSTED,
-                f"with filter {topics.MARK.join(filter_)} one topic could match {reach} branches "
-                f"of all filters (the limit is {limit}): subscribe with fewer {topics.ONE} levels, "
-                "or "
-                "raise limits.match_visits_max",
-            )
+    def check_filter(self, filter_: tuple[str, ...], owner: str = "") -> None:
+        """Raises FILTERS_EXHAUSTED if *filter_* could make a topic visit too many nodes.
+
+        The filters of one *owner* may use half of the limit, so that no user takes all of it.
+        """
+        limit = self._context.config.limits.match_visits_max
+        own = self._owned_trees.get(owner)
+        for whose, tree, most in (
+            ("all filters", self.tree, limit),
+            ("your filters", own, limit // 2),
+        ):
+            if tree is not None and (reach := tree.reach_with(filter_)) > most:
+                raise RequestError(
+                    ErrorCode.FILTERS_EXHAUSTED,
+                    f"with filter {topics.MARK.join(filter_)} one topic could match {reach} "
+                    f"branches of {whose} (the limit is {most}): subscribe with fewer "
+                    f"{topics.ONE} levels, or raise limits.match_visits_max",
+                )
 
     def value(self, topic: str, attribute: str) -> Any:
         """Returns the value of *attribute* in force for *topic*."""

@@ -113,7 +113,8 @@ class DueWork:
             return
         front = entries.front(context.tx, entry)
         is_reported = (
-            len(front) >= records.HEAD_BYTES
+            not entry.shared  # Otherwise, the report would name each subscription to the publisher.
+            and len(front) >= records.HEAD_BYTES
             and front[records.FLAGS_AT] & records.FLAG_REPORT_EXPIRY
         )
         record = entries.record(context.tx, entry) if is_reported else b""

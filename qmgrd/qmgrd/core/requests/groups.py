@@ -1,6 +1,7 @@
 """Handles operators' requests about groups: listing, showing and intervening."""
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Any
 
@@ -30,16 +31,24 @@ SKIPPED_MAX = 500  # maximum number of members that a skip turns into dead lette
 class GroupAdmin:
     """Handles requests about groups."""
 
-    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+    def __init__(
+        self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters, secret: bytes
+    ) -> None:
         self._context = context
         self._catalogue = catalogue
         self._dead_letters = dead_letters
+        self._secret = secret  # the secret of the store
 
     def group_new(self, session: Session, message: m.GroupNew) -> None:
-        """Returns an unused group id: the store id and the next number of this boot."""
+        """Returns an unused group id: the next number of this boot, and its keyed hash.
+
+        The hash differs in each store and after each start. A client cannot guess the ids of other
+        clients, whose groups it could otherwise end.
+        """
         context = self._context
-        group_id = context.store_id + context.ids.next().to_bytes(8, "big")
-        context.send(session.connection, m.Ok(message.request_id, group_id))
+        number = context.ids.next().to_bytes(8, "big")
+        seal = blake2b(context.life + number, key=self._secret, person=b"group", digest_size=16)
+        context.send(session.connection, m.Ok(message.request_id, number + seal.digest()))
 
     def group_list(self, session: Session, message: m.GroupList) -> None:
         """Lists groups."""

@@ -43,7 +43,9 @@ def operations(parts: Services) -> Handlers:
 def _rows(parts: Services) -> Iterator[_Row]:
     yield from _of_messages(parts)
     yield from _of_queues(parts)
-    yield from _of_groups(GroupAdmin(parts.context, parts.catalogue, parts.dead_letters))
+    yield from _of_groups(
+        GroupAdmin(parts.context, parts.catalogue, parts.dead_letters, parts.secret)
+    )
     yield from _of_topics(parts)
     yield from _of_history(HistoryAdmin(parts.context))
     yield from _of_links(parts)

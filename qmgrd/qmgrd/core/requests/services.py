@@ -35,3 +35,4 @@ class Services(NamedTuple):
     admin: QueueAdmin
     users: Users
     guard: Guard
+    secret: bytes  # the secret of the store

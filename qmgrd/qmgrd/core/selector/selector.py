@@ -64,9 +64,11 @@ def highest(costs: Iterable[Cost]) -> Cost:
 class Selector:
     """A compiled condition."""
 
-    __slots__ = ("_condition", "cost")
+    __slots__ = ("_condition", "cost", "length")
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed, length: int) -> None:
+        """Compiles a *parsed* text of *length* characters."""
+        self.length = length
         self._condition = parsed.condition
         terms = parsed.terms * TERM_STEPS + parsed.rests * REST_STEPS
         self.cost = Cost(1, terms, parsed.orders, parsed.like_steps)
@@ -105,4 +107,4 @@ def compile_selector(text: str) -> Selector:
     Raises:
         RequestError: SELECTOR_INVALID, with the column of the mistake and the expected words.
     """
-    return Selector(parse(text))
+    return Selector(parse(text), len(text))

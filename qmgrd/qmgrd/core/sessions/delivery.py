@@ -62,6 +62,7 @@ class Delivery:
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
+        session.check_selectors(message.where)
         wanted = selection(queue, message.where, message.correlation_id, message.group_id)
         lessee = session.lessee(queue, lease_ms, is_started=not message.start_later)
         consumer = _consumer(
@@ -94,6 +95,7 @@ class Delivery:
         if queue.bounds.get_inhibit:
             raise get_inhibited_error(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
+        session.check_selectors(message.where)
         wanted = selection(
             queue,
             message.where,

@@ -2,6 +2,7 @@
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Right
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.queue import settle
@@ -63,18 +64,22 @@ class Settlements:
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
         """Settles the handles. Returns those that failed as rows [index, code]."""
         queue = self._catalogue.by_id.get(message.queue_id)
+        in_unit = message.action == m.ACK and message.unit
+        is_lease_needed = in_unit or message.action == m.RENEW
         if queue is None or queue.is_transmission:
             # The queue was deleted with its messages, or only its link may settle its messages.
-            if message.action != m.RENEW and not message.unit:
+            if not is_lease_needed:
                 return []
             indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
             return [[message.settle_id, index, int(ErrorCode.LEASE_LOST)] for index in indexes]
-        if message.action == m.ACK and not message.unit:
+        if message.action == m.ACK and not in_unit:
             failed = self._ack(session, queue, message.handles)
         else:
             failed = self._one_by_one(session, queue, message)
             self._context.count_read(2 * len(message.handles) // m.HANDLE.size, 0)
         self._context.mark_changed(queue)
+        if failed and not is_lease_needed and not _may_know(session, queue):
+            return []
         return [[message.settle_id, first_index + index, code] for index, code in failed]
 
     def _ack(self, session: Session, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
@@ -184,6 +189,21 @@ class Settlements:
         """
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.give_back_slice(left)
+
+
+def _may_know(session: Session, queue: Queue) -> bool:
+    """Returns whether the reply may show which messages *queue* has.
+
+    Without this check, any user could count the messages of any queue with invented handles. For
+    other users, the reply is the same as for a queue that does not exist.
+    """
+    if session.check_right is None or any(x.queue is queue for x in session.all_lessees()):
+        return True
+    try:
+        session.check_right(Right.GET, queue.name)
+    except RequestError:
+        return False
+    return True
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:

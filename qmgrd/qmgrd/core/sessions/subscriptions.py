@@ -5,10 +5,12 @@ when the subscriber reports that it is healthy; and periodically, if the topics 
 so.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.need import Kind
 from qmgrd.core.catalogue import attributes, route
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.republish_intervals import SCHEDULED
@@ -27,6 +29,8 @@ from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 
+# Maximum number of characters in the selectors of all subscriptions of a user
+USER_SELECTORS_MAX = 1024 * 1024
 SCHEDULE_MS = 1_000  # time between two checks of the due intervals
 END_ROWS = 10  # the approximate number of rows needed to end one subscription
 # Number of jobs above which subscriptions do not end with their connections yet.
@@ -102,7 +106,8 @@ class Subscriptions:
         attributes.queue_attributes(name or "of this connection", given, kind)
         known = self._topics.subscriptions.get(name)
         if known is not None:
-            self._check_same(known, topic, where, given)
+            is_shown = known.owner == session.owner or session.shows(Kind.SUBSCRIPTION, name)
+            self._check_same(known, topic, where, given, is_shown=is_shown)
             return known
         if selector is not None:
             check_subscription(selector)
@@ -112,7 +117,9 @@ class Subscriptions:
         if session.access is not None:
             owned = self._topics.owned.get(session.access.owner, {})
             session.access.check_use("subscriptions_max", len(owned))
-        self._topics.check_filter(topics.filter_of(topic))
+            if where:
+                _check_selectors([where, *(x.row.get("where", "") for x in owned.values())])
+        self._topics.check_filter(topics.filter_of(topic), session.owner)
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
             self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)
@@ -167,11 +174,17 @@ class Subscriptions:
             )
 
     def _check_same(
-        self, known: Subscription, topic: str, where: str, given: dict[str, Any]
+        self, known: Subscription, topic: str, where: str, given: dict[str, Any], *, is_shown: bool
     ) -> None:
         is_same = (known.topic, known.row.get("where", "")) == (topic, where)
         if is_same and (not given or attributes.is_same(known.row, given)):
             return
+        if not is_shown:
+            raise RequestError(
+                ErrorCode.SUBSCRIPTION_EXISTS,
+                f"subscription {known.name} already exists with another filter, selector or "
+                "attributes: use another name",
+            )
         what = f" where {known.row['where']}" if known.row.get("where") else ""
         own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
         other = "alter the subscription to change its limits"
@@ -299,3 +312,18 @@ class Subscriptions:
             if is_parked:
                 self._jobs.start("republish", target=SCHEDULED, interval=interval)
         self.look_after_schedule(set())
+
+
+def _check_selectors(selectors: Iterable[str]) -> None:
+    """Raises USER_SUBSCRIPTIONS_EXHAUSTED if the *selectors* of one user are too long.
+
+    A compiled selector uses about 80 bytes of memory per character.
+    """
+    length = sum(map(len, selectors))
+    if length > USER_SELECTORS_MAX:
+        raise RequestError(
+            ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED,
+            f"the selectors of all subscriptions of the user would have {length} characters (the "
+            f"limit is {USER_SELECTORS_MAX}): use shorter ones, or end some subscriptions",
+            1_000,
+        )

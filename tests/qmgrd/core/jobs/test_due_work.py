@@ -248,6 +248,19 @@ def test_requested_report_is_put_to_the_reply_queue(store: AnyStore, app: Client
     assert fields.correlation_id == b"mine"
 
 
+def test_expired_publication_sends_no_report_to_its_publisher(app: Client) -> None:
+    """Each subscription would send one, with its name, which the publisher may not know."""
+    app.ask(m.QueueCreate, "REPLIES")
+    for name in ("HR:1", "HR:2"):
+        app.ask(m.Subscribe, "t/#", name)
+    envelope = {records.REPLY_TO: "REPLIES"}
+    app.put("/t/x", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
+    run_due_work(app.manager)
+    run_due_work(app.manager, 1_000)
+    assert app.show("HR:1")["expired"] == app.show("HR:2")["expired"] == 1
+    assert app.bodies("REPLIES") == []
+
+
 def test_report_that_has_no_place_is_an_event(app: Client) -> None:
     envelope = {records.REPLY_TO: "NOWHERE"}
     app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)

@@ -73,7 +73,12 @@ def test_new_group_has_an_id_that_no_other_has(store: AnyStore, app: Client) -> 
     found += [app.ask(m.GroupNew) for _ in range(3)]
     assert len(set(found)) == 6
     assert {len(one) for one in found} == {24}
-    assert {one[:16] for one in found} == {app.manager.boot.store_id}
+
+
+def test_ids_of_new_groups_show_no_other_ids(app: Client) -> None:
+    """Otherwise, a client could put members of the groups of other clients, and end the groups."""
+    found = [app.ask(m.GroupNew)[8:] for _ in range(20)]
+    assert len({one[:4] for one in found}) == len({one[-4:] for one in found}) == 20
 
 
 # -- lists

@@ -89,7 +89,8 @@ def test_settle_does_not_reach_a_message_of_another_connection(
     guarded.owner.put("Q", b"1")
     (found,) = guarded.owner.get("Q")
     before = guarded.manager.queue("Q").leases[found.arrival]
-    assert eve.settle(action, found) == [ErrorCode.LEASE_LOST]
+    lost = [ErrorCode.LEASE_LOST] * (action == m.RENEW)  # as on a queue that does not exist
+    assert eve.settle(action, found) == lost
     assert guarded.manager.queue("Q").leases[found.arrival] == before
     assert guarded.owner.ack(found) == []
 
@@ -101,8 +102,42 @@ def test_settle_does_not_reach_a_message_that_nobody_has_leased(
     (found,) = guarded.owner.get("Q")
     guarded.owner.release(found)
     for number in (found.number, 0, found.number + 1):
-        assert eve.ack(found._replace(number=number)) == [ErrorCode.LEASE_LOST]
+        assert eve.ack(found._replace(number=number)) == []
     assert guarded.owner.bodies("Q") == [b"1"]
+
+
+@pytest.mark.parametrize("unit", [0, 5])
+@pytest.mark.parametrize("action", [m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW])
+def test_settle_without_the_right_to_get_shows_no_messages(
+    guarded: Guarded, eve: Client, action: int, unit: int
+) -> None:
+    """The reply is the same for pending, leased and deleted messages, and for an unknown queue."""
+    if unit:
+        UnitOfWork(eve, unit)
+    guarded.owner.put("Q", b"1", b"2", b"3")
+    pending, leased, gone = guarded.owner.get("Q", 3)
+    guarded.owner.release(pending)
+    guarded.owner.ack(gone)
+    nowhere = gone._replace(queue_id=99)
+    handles = [x._replace(number=7) for x in (pending, leased, gone, nowhere)]
+    answers = [settle(eve, action, handle, unit=unit) for handle in handles]
+    assert answers == [answers[0]] * 4
+
+
+def test_settle_with_the_right_to_get_shows_lost_leases(guarded: Guarded) -> None:
+    user = guarded.user("ann", "get queue Q")
+    guarded.owner.put("Q", b"1")
+    (found,) = guarded.owner.get("Q")
+    assert user.ack(found) == [ErrorCode.LEASE_LOST]
+
+
+def test_consumer_learns_of_a_lost_lease_after_a_revocation(guarded: Guarded) -> None:
+    user = guarded.user("ann", "get queue Q")
+    guarded.owner.put("Q", b"1")
+    (found,) = user.get("Q")
+    guarded.revoke("ann", "get queue Q")
+    guarded.owner.get("Q")
+    assert user.ack(found) == [ErrorCode.LEASE_LOST]
 
 
 def test_unit_does_not_reach_a_unit_or_a_message_of_another_connection(

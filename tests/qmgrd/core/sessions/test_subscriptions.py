@@ -1,6 +1,7 @@
 """Tests of the start and the end of subscriptions."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
 import pytest
@@ -9,8 +10,10 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import encode_uid
 from qmgrd.core.selector import selector
+from qmgrd.core.sessions import subscriptions as module
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import AnyStore
+from tests.qmgrd.core.guarded import Guarded
+from tests.qmgrd.core.harness import AnyStore, Client
 from tests.qmgrd.core.pubsub import Hub
 
 DAY_MS = 24 * 3_600_000
@@ -57,6 +60,50 @@ def test_other_terms_are_refused(hub: Hub) -> None:
         assert code is ErrorCode.SUBSCRIPTION_EXISTS
     with pytest.raises(RequestError, match="exists on topic t where priority > 3, with"):
         hub.app.ask(m.Subscribe, "u", "B:late")
+
+
+def test_terms_of_a_hidden_subscription_are_not_shown(hub: Hub) -> None:
+    guarded = Guarded(hub.manager)
+    rights = ("subscribe topic t", "create subscription B:*", "get subscription B:*")
+    eve, ann = guarded.user("eve", *rights), guarded.user("ann", *rights)
+    ann.ask(m.Subscribe, "t", "B:late", "priority > 3")
+
+    def refusal(user: Client) -> str:
+        with pytest.raises(RequestError) as caught:
+            user.ask(m.Subscribe, "t", "B:late")
+        assert caught.value.code is ErrorCode.SUBSCRIPTION_EXISTS
+        return caught.value.text
+
+    assert "priority" not in refusal(eve)
+    assert "on topic t where priority > 3" in refusal(ann)
+    guarded.grant("eve", "show subscription B:*")
+    assert refusal(eve) == refusal(ann)
+
+
+def test_filters_of_one_user_leave_room_for_others() -> None:
+    hub = Hub(limits={"match_visits_max": 64})
+    guarded = Guarded(hub.manager)
+    eve, ann = (guarded.user(name, "subscribe topic t/#") for name in ("eve", "ann"))
+    codes = []
+    for levels in product("a+", repeat=6):
+        with suppress(RequestError):
+            eve.ask(m.Subscribe, "t/" + "/".join(levels), "")
+            continue
+        codes.append(eve.code_of(m.Subscribe, "t/" + "/".join(levels), ""))
+    assert set(codes) == {ErrorCode.FILTERS_EXHAUSTED}
+    ann.ask(m.Subscribe, "t/+/+/z", "")
+    hub.app.ask(m.Subscribe, "t/+/b/+", "")
+
+
+def test_selectors_of_a_user_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "USER_SELECTORS_MAX", 30)
+    user = Guarded(hub.manager).user("ann", "subscribe topic t", "create subscription B:*")
+    user.ask(m.Subscribe, "t", "B:1", "priority > 3")
+    user.ask(m.Subscribe, "t", "B:2", "priority > 4")
+    code = user.code_of(m.Subscribe, "t", "B:3", "priority > 5")
+    assert code is ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED
+    user.ask(m.Subscribe, "t", "B:3")
+    hub.app.ask(m.Subscribe, "t", "B:4", "priority > 5")
 
 
 def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
