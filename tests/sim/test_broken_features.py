@@ -34,7 +34,7 @@ pytestmark = pytest.mark.long
 
 def test_message_that_failed_too_often_is_delivered_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Returns, "_end_of", lambda self, bounds, entry, how: 0)
-    assert_caught({"threshold_is_respected"}, first=2)
+    assert_caught({"threshold_is_respected"})
 
 
 def test_failure_is_not_counted(monkeypatch: Patch) -> None:
@@ -54,7 +54,7 @@ def test_message_is_a_dead_letter_one_failure_too_early(monkeypatch: Patch) -> N
         return end_of(self, bounds, entry._replace(failed=entry.failed + 1), how)
 
     monkeypatch.setattr(Returns, "_end_of", hasty)
-    assert_caught({"dead_letters_have_a_cause"}, first=20)
+    assert_caught({"dead_letters_have_a_cause"})
 
 
 def test_dead_letter_still_expires(monkeypatch: Patch) -> None:
