@@ -81,10 +81,7 @@ class ListenConfig(Section):
     """The maximum time for the handshake of a new connection, in ms."""
 
     greetings_max: Annotated[int, count(1, 100_000)] = 256
-    """The maximum number of unfinished handshakes. Beyond this limit, the oldest is closed.
-
-    Networks from which a user has logged in have as many places of their own.
-    """
+    """The maximum number of unfinished handshakes. Beyond this limit, the oldest is closed."""
 
     greetings_per_address_max: Annotated[int, count(1, 100_000)] = 32
     """The maximum number of unfinished handshakes from one address or over the unix socket."""

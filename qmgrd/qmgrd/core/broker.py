@@ -210,9 +210,8 @@ class Broker:
         found = self.catalogue.links.get(dial.link)
         path = found.path_of(dial) if found is not None else None
         if found is None or path is None:
-            self.context.close(
-                connection, ErrorCode.CANCELLED, "the link no longer needs this connection"
-            )
+            why = "the link no longer needs this connection"
+            self.context.close(connection, ErrorCode.CANCELLED, why)
             return
         session = Session(
             connection,

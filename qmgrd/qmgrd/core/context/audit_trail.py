@@ -23,7 +23,7 @@ from qmgrd.core.layout.kv import Now
 PERIOD_MS = 60_000
 SUBJECTS_MAX = 500  # different subjects in a period
 SUBJECTS_EACH_MAX = 50  # different subjects in a period of one user
-CHANGES_EACH_MAX = 20  # records of changes in a period by one user who is no operator
+CHANGES_EACH_MAX = 20  # records of changes in a period by one user other than an operator
 # Different subjects in a period without a login. They are not part of SUBJECTS_MAX.
 STRANGERS_MAX, STRANGERS_EACH_MAX = 100, 20  # in total, and at one address
 TEXT_MAX = 100  # bytes of a text in a record, in UTF-8
@@ -84,7 +84,7 @@ class AuditTrail:
     Invariant: there are at most SUBJECTS_MAX + STRANGERS_MAX subjects, and two more for each user,
         action and result. ``_of_source`` has the number of subjects for each user, and for each
         address of strangers. ``_of_strangers`` is the number of subjects of all strangers.
-        ``_changes`` has the number of changes for each user who is no operator.
+        ``_changes`` has the number of changes for each user other than operators.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class AuditTrail:
             self.pending.append(record)
 
     def record_few(self, record: AuditRecord, now: Now) -> None:
-        """Adds the record of a change by a user who is no operator, or only counts it."""
+        """Adds the record of a change by a user other than an operator, or only counts it."""
         if not self.is_on:
             return
         count = self._changes[record.user] = self._changes.get(record.user, 0) + 1

@@ -6,7 +6,7 @@ same prefix of an index share a position in it. The pump serves these consumers 
 arrives under that prefix.
 
 A message that becomes available is noted once, for all consumers that select. Before the pump
-serves them, they are told which messages to examine again. If this would take too long, because
+serves them, they note which messages they must examine again. If this would take too long, because
 there are many consumers and messages, the positions of the consumers move back instead.
 """
 
@@ -17,7 +17,7 @@ from itertools import chain
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.lease import Consumer
 
-# Maximum number of times that consumers are told of one message before their positions move back.
+# Maximum number of notes of consumers about one message before their positions move back.
 TOLD_MAX = 50_000
 
 
@@ -55,7 +55,7 @@ class Waiting:
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()
         self.selecting_in: dict[bytes, dict[Consumer, None]] = {}  # those with a prefix, by prefix
         # Messages that became available, as pairs of a priority and an arrival number, by the
-        # prefix of the consumers to tell. The empty prefix stands for all that select.
+        # prefix of the consumers that select them. The empty prefix stands for all that select.
         self.available: dict[bytes, dict[tuple[int, int], None]] = {}
         self.ending: dict[Consumer, None] = {}  # gets that end after a last search
         # Consumers that seek through an index, by prefix.
