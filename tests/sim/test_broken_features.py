@@ -44,7 +44,7 @@ def test_failure_is_not_counted(monkeypatch: Patch) -> None:
         return come_back(*arguments, **terms | {"failed": False})
 
     monkeypatch.setattr(settle, "return_to_queue", forgiving)
-    assert_caught({"failures_are_counted"}, first=35)
+    assert_caught({"failures_are_counted"}, first=15)
 
 
 def test_message_is_a_dead_letter_one_failure_too_early(monkeypatch: Patch) -> None:
@@ -99,7 +99,7 @@ def test_delayed_messages_become_available_too_early(monkeypatch: Patch) -> None
     monkeypatch.setattr(
         Schedule, "due", lambda self, tx, now_ms, count: due(self, tx, now_ms + 50, count)
     )
-    assert_caught({"nothing_before_its_time"}, first=2)
+    assert_caught({"nothing_before_its_time"}, first=11)
 
 
 def test_schedule_is_not_loaded_at_a_restart(monkeypatch: Patch) -> None:
@@ -178,7 +178,7 @@ def test_commit_does_not_remove_what_the_unit_got(monkeypatch: Patch) -> None:
 
 def test_commit_ignores_the_counts_of_its_client(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Units, "_check", lambda self, session, unit, message: None)
-    assert_caught({"unit_is_all_or_nothing"})
+    assert_caught({"unit_is_all_or_nothing"}, first=15)
 
 
 def test_lost_connection_commits_its_unit(monkeypatch: Patch) -> None:
