@@ -1,7 +1,8 @@
 """Nets whose queue managers log in to each other, while operators grant and revoke their rights.
 
-Each queue manager has a user for each neighbour, bound to it. A link without its rights is blocked,
-and continues when the right returns. PeerLaw checks where the messages on Q may have come from.
+Each queue manager has a user for each neighbour, bound to it. A link without the right to forward
+is blocked, and continues when the right returns. Messages without the right to put become dead
+letters. PeerLaw checks where the messages on Q may have come from.
 """
 
 from collections.abc import Iterator

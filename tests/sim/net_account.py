@@ -17,11 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from qmgr_protocol.errors import RemoteProtocolError
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.peer import Peer
+from qmgrd.core.queue import notes
 from tests.sim.durable import Place
 from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, body_at, require
 from tests.sim.node import Node
@@ -207,7 +208,11 @@ class NetAccount(Watch):
             require(circled, "what_goes_in_a_circle_is_a_dead_letter", fact)
             self.happened["circles"] += 1
         else:
-            require(put.home == (node.name, name), "delivered_was_accepted", fact)
+            is_refused = (
+                name == DEAD_LETTERS and node.name == put.home[0] and _is_refused(node, handle)
+            )
+            require(is_refused or put.home == (node.name, name), "delivered_was_accepted", fact)
+            self.happened["refused to users"] += is_refused
             self._in_order(put.producer, node.name, put.serial, put.where, fact)
 
     def _is_way(self, source: str, target: str, here: str, to: str) -> bool:
@@ -245,6 +250,12 @@ class NetAccount(Watch):
         fact = f"{peer.peer_name} to {node.name}: {error}"
         is_hostile = (node.name, peer.number) in self.ledger.hostile
         require(is_hostile, "peers_keep_the_protocol", fact)
+
+
+def _is_refused(node: Node, handle: Handle) -> bool:
+    """Returns whether a dead letter is a message that the user of its link could not put."""
+    code = notes.read(node.store, handle[0], handle[1]).get("code")
+    return code == ErrorCode.SENDER_NOT_AUTHORIZED
 
 
 def _copied(view: View) -> View:

@@ -13,6 +13,7 @@ from tests.sim.ledger import Violated
 
 SEEDS = 14
 STEPS = 600
+REFUSING = 3  # a seed in which many messages become dead letters
 FORWARDING = 4  # a seed with more than two queue managers
 
 
@@ -22,6 +23,8 @@ def test_guarded_net_loses_doubles_and_lets_in_nothing(seed: int) -> None:
     net = GuardedNet(seed)
     net.run()
     assert net.watch.happened["guarded puts"] > 0
+    if seed == REFUSING:
+        assert net.watch.happened["refused to users"] > 0
 
 
 def test_messages_are_forwarded_with_rights() -> None:

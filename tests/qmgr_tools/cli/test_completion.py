@@ -443,6 +443,7 @@ def test_names_are_offered_to_a_user_that_logs_in(
 ) -> None:
     file = tmp_path / "pw"
     file.write_text("secret")
+    file.chmod(0o600)
     with connect(own_daemon.unix) as client:
         client.admin.user_create("alice", "secret", roles=["administrator"])
     where = {"QMCTL_CONNECT": own_daemon.tcp}
