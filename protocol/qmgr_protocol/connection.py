@@ -142,7 +142,9 @@ class Connection:
         except RemoteProtocolError as raised:
             error = raised
         if error is not None and not self.is_closed:  # After a Goaway, errors no longer matter.
-            self.error = error
+            # The frames of the traceback would keep the decoded values until a garbage collection.
+            error.__cause__ = error.__context__ = None
+            self.error = error.with_traceback(None)
             self._decoder = FrameDecoder()
         if found or self.state is State.OPEN:
             # A peer that sends its handshake byte by byte does not count as alive.

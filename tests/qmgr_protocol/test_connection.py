@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack
 from qmgr_protocol.connection import JOINED_MAX_BYTES, Connection, LivenessExpired, refusal
 from qmgr_protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.frame import LENGTH, encode
@@ -144,6 +145,16 @@ def test_broken_connection_takes_nothing_more() -> None:
     assert connection.receive(ping, 0) == []
     assert connection.error is error
     assert connection.buffered_bytes == 0
+
+
+def test_error_does_not_keep_what_was_decoded() -> None:
+    """A hostile client would fill the memory until the next garbage collection."""
+    connection = Connection(Side.LISTENER)
+    array = pack([250, 1, "a text that is not hello"])
+    connection.receive(len(array).to_bytes(LENGTH.size, "big") + array, 0)
+    error = connection.error
+    assert error is not None
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
 
 
 def test_goaway_ends_what_is_read() -> None:
