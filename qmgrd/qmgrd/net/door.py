@@ -66,17 +66,28 @@ class Door:
         """Schedules a unit of work for *connection*, whose handshake can continue."""
         self._add(self._known if connection.is_known else self._strangers, connection)
 
+    def forget(self, connection: Unit) -> None:
+        """Removes *connection*, which is closed. Older strangers may never be served."""
+        self._known.pop(connection, None)
+        self._strangers.pop(connection, None)
+
     def _add(self, lane: dict[Unit, None], unit: Unit) -> None:
         lane[unit] = None
         self._schedule()
 
+    @property
+    def _is_any_due(self) -> bool:
+        return bool(self._known or self._arrivals or self._strangers)
+
     def _schedule(self) -> None:
-        if not self._is_scheduled and (self._known or self._arrivals or self._strangers):
+        if not self._is_scheduled and self._is_any_due:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
         self._is_scheduled = False
+        if not self._is_any_due:
+            return
         start_s = self._clock()
         if start_s >= self._patient_until_s or not self._is_turn_due():
             unit = self._take()

@@ -83,7 +83,7 @@ class Listener:
         self._door.arrived(self)
 
     def step(self) -> None:
-        """Accepts one connection, and asks for another step unless there is no other one."""
+        """Accepts a connection. Asks for another step if more connections may wait."""
         if self._is_closed:
             return
         try:

@@ -122,6 +122,11 @@ class TlsSession(SocketSession):
         if self._channel.has_ended:
             self.eof_received()
 
+    def connection_lost(self, error: Exception | None) -> None:
+        """Reports the closed connection to the core."""
+        self._door.forget(self)
+        super().connection_lost(error)
+
     def eof_received(self) -> None:
         """Closes this side as well. An end during the handshake is a failure of TLS."""
         is_shaking = self._is_heard and not (self._channel.is_open or self._is_plain)

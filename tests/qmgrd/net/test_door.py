@@ -97,6 +97,24 @@ async def test_unit_waits_while_a_turn_is_due_but_not_forever() -> None:
     assert await worked(log, 3) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_closed_connection_leaves_the_door(*, is_known: bool) -> None:
+    """In a flood, the newest strangers are served, and the closed ones would stay in memory."""
+    log: list[str] = []
+    door = Door(lambda: False)
+    connections = [Unit(log, name, is_known=is_known) for name in ("a", "b")]
+    for connection in connections:
+        door.shake(connection)
+    for connection in connections:
+        door.forget(connection)
+        door.forget(connection)  # The second time, it has no effect.
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert log == []
+    door.shake(connections[0])
+    assert await worked(log, 1) == ["a"]
+
+
 async def test_bug_in_one_handshake_does_not_stop_the_others() -> None:
     log: list[str] = []
     door = Door(lambda: False)

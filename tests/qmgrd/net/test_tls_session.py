@@ -288,3 +288,25 @@ async def test_link_logs_in_with_its_certificate(tmp_path: Path, files: Certific
 def test_options_for_an_address_without_tls_are_a_mistake(files: Certificates) -> None:
     with pytest.raises(ValueError, match=r"does not use TLS: write tls:127\.0\.0\.1:7470"):
         connect("127.0.0.1:7470", tls=TlsOptions())
+
+
+async def test_closed_connection_waits_no_longer_for_its_handshake(
+    tmp_path: Path, files: Certificates
+) -> None:
+    async with secured(tmp_path, files) as (here, _, address):
+        door = here.daemon._door
+        host, _, port = address.removeprefix("tls:").rpartition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(20):
+            while not here.daemon._sessions:
+                await asyncio.sleep(0)
+            door._is_turn_due, door._patient_until_s = lambda: True, float("inf")
+            writer.write(b"\x16")
+            while not door._strangers:
+                await asyncio.sleep(0)
+            (session,) = here.daemon._sessions.values()
+            session.cut_off(m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "too many"))
+            while here.daemon._sessions:
+                await asyncio.sleep(0)
+        assert not door._strangers
+        writer.transport.abort()
