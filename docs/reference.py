@@ -86,12 +86,14 @@ def configuration() -> str:
             "| option | default | allowed values | meaning |",
             "|---|---|---|---|",
         ]
+        descriptions = type(field.default).descriptions()
         for name, option in type(field.default).model_fields.items():
             quantity = next((x for x in option.metadata if isinstance(x, Quantity)), None)
             default = getattr(field.default, name)
             shown = quantity.text(default) if quantity else _toml(default)
             allowed = _allowed(option, quantity)
-            parts.append(f"| `{name}` | `{shown}` | {allowed} | {_escaped(option.description)} |")
+            meaning = _escaped(descriptions.get(name))
+            parts.append(f"| `{name}` | `{shown}` | {allowed} | {meaning} |")
         parts.append("")
     return "\n".join(parts)
 

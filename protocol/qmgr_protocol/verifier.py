@@ -7,8 +7,9 @@ make verifiers themselves and never send passwords. scram.py makes and uses veri
 """
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from binascii import Error as Base64Error
+from binascii import a2b_base64
 from hashlib import sha256
 from hmac import digest
 from typing import NamedTuple
@@ -57,8 +58,8 @@ def parse(text: str) -> Verifier:
             f"{iterations} iterations are out of range ({ITERATIONS_MIN} to {ITERATIONS_MAX})"
         )
     try:
-        salt, stored, server = (b64decode(x, validate=True) for x in found.groups()[1:])
-    except (Base64Error, ValueError):
+        salt, stored, server = (a2b_base64(x, strict_mode=True) for x in found.groups()[1:])
+    except Base64Error:
         raise _invalid("a part is not base64") from None
     if not SALT_BYTES_MIN <= len(salt) <= SALT_BYTES_MAX:
         raise _invalid(f"a salt has {SALT_BYTES_MIN} to {SALT_BYTES_MAX} bytes, not {len(salt)}")

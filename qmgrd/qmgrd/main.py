@@ -109,7 +109,7 @@ def run(arguments: list[str]) -> int:
         log.error("cannot open the store", why=f"{error.filename}: {error.strerror}")
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
-    with short_collections(), closing(store), closing(Notifier(os.environ)) as notifier:
+    with closing(store), closing(Notifier(os.environ)) as notifier:
         return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
 
 
@@ -145,7 +145,7 @@ def _serve(
         log.error("cannot start from the store: it may be damaged", why=why, exc_info=error)
         return EXIT_STORE
     try:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
+        with short_collections(), asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(_until_signal(daemon))
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from qmgr_config.model import (
@@ -19,13 +19,14 @@ from qmgr_config.model import (
     QueueManagerConfig,
 )
 from qmgr_config.quantity import Quantity
+from qmgr_config.section import Section
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 
 FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
 OPTION = re.compile(r"#(\w+ = .+)")
 
 
-def sections() -> Iterator[tuple[str, type[BaseModel]]]:
+def sections() -> Iterator[tuple[str, type[Section]]]:
     for name, field in Config.model_fields.items():
         yield name, type(field.default)
 
@@ -73,7 +74,7 @@ def test_the_sample_file_shows_the_bounds(section: str, name: str, quantity: Qua
 def test_each_option_says_what_it_means_and_in_what_unit(
     section: str, name: str, field: FieldInfo
 ) -> None:
-    description = field.description or ""
+    description = dict(sections())[section].descriptions()[name]
     assert description.endswith(".")
     assert "\n" not in description
     if name.endswith("_ms"):

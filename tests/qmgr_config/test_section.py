@@ -22,4 +22,4 @@ def test_unknown_keys_are_refused_and_fields_cannot_be_changed() -> None:
 
 
 def test_text_under_a_field_is_its_description() -> None:
-    assert Example.model_fields["number"].description == "A number."
+    assert Example.descriptions() == {"number": "A number."}

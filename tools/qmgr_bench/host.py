@@ -17,7 +17,7 @@ from qmgr_protocol import messages as m
 
 POLL_S = 0.001
 KIB = 1024
-QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
+QMGRD = (sys.executable, "-c", "from qmgrd.__main__ import main; main()")
 
 
 @dataclass(frozen=True, slots=True)

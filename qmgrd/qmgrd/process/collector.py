@@ -1,8 +1,8 @@
 """Shortens the pauses that Python's garbage collector causes in the daemon.
 
 A full collection examines every object, so its time grows with the number of queues, topics and
-leases. Objects that survive one collection are excluded (frozen) from the next ones, which then
-examine only new objects.
+leases. Objects of the start, and objects that survive one collection, are excluded (frozen) from
+the next ones, which then examine only new objects.
 
 Some excluded objects become garbage later if they are in reference cycles. All other objects are
 freed by reference counting. Therefore all objects are collected again after the number of excluded
@@ -21,12 +21,16 @@ COUNT_EACH = 16
 
 @contextmanager
 def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
-    """Collects all garbage immediately, and limits later collections to new objects.
+    """Enables collections, which examine only new objects.
+
+    All present objects are excluded without a collection, because a start leaves little garbage.
 
     Args:
         least_objects: The minimum number of excluded objects for collecting them again.
     """
-    again_at, is_of_all, collections = least_objects, True, 0
+    gc.freeze()
+    again_at = max(2 * gc.get_freeze_count(), least_objects)
+    is_of_all, collections = False, 0
 
     def collected(phase: str, info: dict[str, int]) -> None:
         nonlocal again_at, is_of_all, collections
@@ -42,7 +46,7 @@ def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
 
     gc.callbacks.append(collected)
     try:
-        gc.collect()
+        gc.enable()
         yield
     finally:
         gc.callbacks.remove(collected)

@@ -51,3 +51,12 @@ def test_callback_is_removed_at_the_end() -> None:
     with short_collections():
         assert len(gc.callbacks) == len(before) + 1
     assert gc.callbacks == before
+
+
+def test_collections_are_enabled_after_a_start_without_them() -> None:
+    gc.disable()
+    try:
+        with short_collections():
+            assert gc.isenabled()
+    finally:
+        gc.enable()

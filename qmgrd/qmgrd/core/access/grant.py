@@ -57,18 +57,18 @@ class Grant(NamedTuple):
         return [self.right.value, self.kind.value, self.pattern]
 
 
-def decode(row: Any) -> Grant:
-    """Returns the grant that :meth:`Grant.encode` returned as *row*.
+def decode(stored: Any) -> tuple[Grant, ...]:
+    """Returns the grants that :meth:`Grant.encode` returned as the items of *stored*.
 
-    The pattern was checked when it was granted, so the start of a daemon need not do that again.
+    The patterns were checked when they were granted, so a start need not do that again.
 
     Raises:
-        ValueError, RequestError: The row is invalid.
+        ValueError, TypeError, RequestError: A grant is invalid.
     """
-    right, kind, pattern = row
-    if type(pattern) is not str:
+    found = tuple([Grant(*_pair(right, kind), pattern) for right, kind, pattern in stored])
+    if not all(type(grant.pattern) is str for grant in found):
         raise ValueError("a pattern is not a string")
-    return Grant(*_pair(right, kind), pattern)
+    return found
 
 
 def check(right: str, kind: str, pattern: str) -> Grant:

@@ -93,7 +93,7 @@ def decode(name: str, row: bytes) -> User:
         name,
         verifiers.parse(verifier) if verifier else None,
         tuple(roles),
-        tuple(map(grants_.decode, grants)),
+        grants_.decode(grants),
         enabled,
         created_us,
         altered_us,

@@ -91,7 +91,7 @@ GRANTS = [
 @pytest.mark.parametrize("values", GRANTS, ids="-".join)
 def test_stored_grant_is_the_same_after_it_was_read(values: tuple[str, str, str]) -> None:
     found = check(*values)
-    assert decode(found.encode()) == found
+    assert decode([found.encode()]) == (found,)
     assert found.encode() == list(values)
 
 
