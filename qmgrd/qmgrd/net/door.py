@@ -1,13 +1,14 @@
 """Shares the time of the event loop between new connections and open ones.
 
     unix socket, known addresses ──▶ known ──────┐ first
-    listeners ─────────────────────▶ arrivals ───┼─▶ one unit of work ─▶ the turn, if one is due
+    listeners ─────────────────────▶ arrivals ───┼─▶ a slice of work ─▶ the turn, if one is due
     TLS ───────────────────────────▶ strangers ──┘ in turns
 
 To accept a connection, or to make one step of its TLS handshake, takes up to a millisecond, and a
-stranger can request thousands of both in a second. Therefore, one unit of this work is done at a
-time, and not while a turn is due. But a busy queue manager always has a turn that is due. So the
-next unit waits at most PATIENCE times the duration of the last one.
+stranger can request thousands of both in a second. Therefore, this work is done in slices: as many
+units as fit into half a millisecond, but at least one. Short units share a slice, so that logins
+share a turn. A slice waits while a turn is due. But a busy queue manager always has a turn that is
+due. So the next slice waits at most PATIENCE times the duration of the last one.
 """
 
 import asyncio
@@ -16,8 +17,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 PATIENCE = 4.0  # New connections get at least a fifth of the time if they need it.
-# The least duration that counts for a unit: a part of its work is done later by the event loop.
-UNIT_MIN_S = 0.000_2
+SLICE_S = 0.000_5  # No further unit begins in a slice after this time.
+# The least duration that counts for a slice: a part of its work is done later by the event loop.
+SLICE_MIN_S = 0.000_2
 
 
 class Unit(Protocol):
@@ -90,14 +92,20 @@ class Door:
             return
         start_s = self._clock()
         if start_s >= self._patient_until_s or not self._is_turn_due():
-            unit = self._take()
-            try:
-                unit.step()
-            except Exception as error:  # A bug must not keep others out.
-                unit.fail(error)
+            self._work()
             end_s = self._clock()
-            self._patient_until_s = end_s + PATIENCE * max(end_s - start_s, UNIT_MIN_S)
+            while self._is_any_due and end_s - start_s < SLICE_S:
+                self._work()
+                end_s = self._clock()
+            self._patient_until_s = end_s + PATIENCE * max(end_s - start_s, SLICE_MIN_S)
         self._schedule()
+
+    def _work(self) -> None:
+        unit = self._take()
+        try:
+            unit.step()
+        except Exception as error:  # A bug must not keep others out.
+            unit.fail(error)
 
     def _take(self) -> Unit:
         if self._known:

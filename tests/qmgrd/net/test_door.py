@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from qmgrd.net.door import PATIENCE, Door
+from qmgrd.net.door import PATIENCE, SLICE_S, Door
 
 
 class Unit:
@@ -28,11 +28,19 @@ async def worked(log: list[str], count: int) -> list[str]:
     return log
 
 
-async def test_other_work_runs_between_two_units() -> None:
+async def test_other_work_runs_between_two_slices() -> None:
     log: list[str] = []
-    door, loop = Door(lambda: False), asyncio.get_running_loop()
+    now_s, loop = 0.0, asyncio.get_running_loop()
+    door = Door(lambda: False, lambda: now_s)
+
+    class Short(Unit):
+        def step(self) -> None:
+            nonlocal now_s
+            super().step()
+            now_s += SLICE_S / 3
+
     for n in range(5):
-        door.shake(Unit(log, str(n)))
+        door.shake(Short(log, str(n)))
 
     def other() -> None:
         log.append("other")
@@ -41,7 +49,25 @@ async def test_other_work_runs_between_two_units() -> None:
 
     loop.call_soon(other)
     groups = " ".join(await worked(log, 15)).split("other")
-    assert max(len(group.split()) for group in groups) == 1
+    assert [len(group.split()) for group in groups if group.split()] == [3, 2]
+
+
+async def test_long_unit_has_a_slice_of_its_own() -> None:
+    log: list[str] = []
+    now_s = 0.0
+    door = Door(lambda: False, lambda: now_s)
+
+    class Long(Unit):
+        def step(self) -> None:
+            nonlocal now_s
+            super().step()
+            now_s += SLICE_S
+
+    for n in range(2):
+        door.shake(Long(log, str(n)))
+    await asyncio.sleep(0)
+    assert log == ["1"]
+    assert await worked(log, 2) == ["1", "0"]
 
 
 async def test_connection_waits_for_one_step_at_a_time() -> None:

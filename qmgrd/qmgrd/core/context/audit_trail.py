@@ -117,8 +117,10 @@ class AuditTrail:
         """Adds the record of a login, refusal or read, or only counts it."""
         if not self.is_on:
             return
-        key, record = self._subject(replace(record, priority=min(record.priority, ROUTINE)))
-        found = self._subjects.get(key)
+        found = self._subjects.get(_key(record))
+        if found is None:
+            key, record = self._subject(replace(record, priority=min(record.priority, ROUTINE)))
+            found = self._subjects.get(key)
         if found is not None:
             found.further += 1
             return
@@ -134,10 +136,7 @@ class AuditTrail:
             self.due_ms = now.ms + PERIOD_MS
 
     def _subject(self, record: AuditRecord) -> tuple[tuple[str, ...], AuditRecord]:
-        """Returns the key of the subject, and the record without details above the limits."""
-        key = _key(record)
-        if key in self._subjects:
-            return key, record
+        """Returns the key of a new subject, and the record without details above the limits."""
         if record.is_stranger:
             is_full, each_max = self._of_strangers >= STRANGERS_MAX, STRANGERS_EACH_MAX
         else:
