@@ -199,9 +199,10 @@ async def test_link_logs_in_by_token_and_renews_it(
             await there.admin.user_create("EWR", roles=["peer"], queue_manager="EWR")
             await there.admin.link_allow("EWR")
             await there.admin.queue_create("Q")
+            write(tmp_path / "ewr.token", token(3, sub="EWR"))
             await here.admin.link_create("QM1", [nyc.daemon.addresses[1]])
             await here.admin.queue_create("Q@QM1")
-            ends, count, numbers = time.time() + 3, 0, set()
+            ends, count, numbers = time.time() + 4, 0, set()
             while time.time() < ends:
                 await here.put("Q@QM1", str(count).encode())
                 message = await there.get("Q", wait_ms=20_000)
@@ -210,6 +211,6 @@ async def test_link_logs_in_by_token_and_renews_it(
                 await there.ack(message)
                 count += 1
                 numbers |= {peer.number for peer in peers_of(nyc, "EWR")}
-                write(tmp_path / "ewr.token", token(2, sub="EWR"))
+                write(tmp_path / "ewr.token", token(3, sub="EWR"))
                 await asyncio.sleep(0.05)
             assert len(numbers) == 1
