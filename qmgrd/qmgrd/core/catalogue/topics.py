@@ -71,6 +71,8 @@ class Topics:
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
+        if subscription.selector is not None:
+            self._context.selectors.change(subscription.owner, subscription.selector.length)
 
     def remove(self, name: str) -> None:
         """Removes a subscription."""
@@ -84,6 +86,8 @@ class Topics:
         if found.manager:
             self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)
+        if found.selector is not None:
+            self._context.selectors.change(found.owner, -found.selector.length)
 
     def match(self, topic: str) -> tuple[Subscription, ...]:
         """Returns the subscriptions that match *topic*, which must be well-formed."""

@@ -15,6 +15,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
+from qmgrd.core.limits.open_selectors import OpenSelectors
 from qmgrd.core.limits.put_rates import PutRates
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
@@ -104,6 +105,7 @@ class Context:
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.put_rates = PutRates()
+        self.selectors = OpenSelectors()
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
         self.store_full = ""  # the reason for refusing puts, or ""

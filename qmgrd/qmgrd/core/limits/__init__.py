@@ -2,6 +2,7 @@
 
 * `budget.py` limits the time of a turn, measured by a clock that the shell passes. `timers.py`
   makes calls when the store clock reaches a given time.
+* `open_selectors.py` limits the length of all selectors together, and of those of one user.
 * `room.py` computes the room in the store, and reserves it for operations.
 * `put_rates.py` delays the puts of users above the rates of their limits.
 * `unread_replies.py` holds connections whose peers have too many unread answers. Requests that only

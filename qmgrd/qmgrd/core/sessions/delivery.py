@@ -62,7 +62,7 @@ class Delivery:
         self._check_free(session, message.request_id)
         queue = self._readable(session, message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
-        session.check_selectors(message.where)
+        self._check_selector(session, message.where)
         wanted = selection(queue, message.where, message.correlation_id, message.group_id)
         lessee = session.lessee(queue, lease_ms, is_started=not message.start_later)
         consumer = _consumer(
@@ -95,7 +95,7 @@ class Delivery:
         if queue.bounds.get_inhibit:
             raise get_inhibited_error(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
-        session.check_selectors(message.where)
+        self._check_selector(session, message.where)
         wanted = selection(
             queue,
             message.where,
@@ -154,6 +154,9 @@ class Delivery:
                 f"request {request_id} is already in use by a consumer or a get",
             )
 
+    def _check_selector(self, session: Session, where: str) -> None:
+        self._context.selectors.check(session.owner, where, ErrorCode.CONSUMERS_EXHAUSTED)
+
     def _readable(self, session: Session, name: str) -> Queue:
         queue = self._catalogue.local(name)
         if queue.is_transmission:
@@ -174,6 +177,8 @@ class Delivery:
 
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
+        if consumer.selector is not None:
+            self._context.selectors.change(session.owner, consumer.selector.length)
         queue = consumer.queue
         queue.waiting.join(consumer)
         self._context.wake(queue)
@@ -190,6 +195,8 @@ class Delivery:
         queue = consumer.queue
         queue.waiting.leave(consumer)
         session.consumers.pop(consumer.request_id, None)
+        if consumer.selector is not None:
+            self._context.selectors.change(session.owner, -consumer.selector.length)
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
         if consumer.reader is not None and consumer.owns_reader and not queue.deleted:

@@ -19,7 +19,6 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.unit import SessionUnit
 
 STREAMS_MAX = 100
-SELECTORS_MAX = 128 * 1024  # maximum number of characters in the open selectors of a connection
 
 
 class RequestNotAllowed(RemoteProtocolError):
@@ -149,22 +148,6 @@ class Session:
         """The number of refused ids of all producers that are not marked as seen."""
         streams = self.streams.values()
         return sum(len(stream.refused) for stream in streams if isinstance(stream, Producer))
-
-    def check_selectors(self, where: str) -> None:
-        """Raises RequestError CONSUMERS_EXHAUSTED if *where* and the open selectors are too long.
-
-        A compiled selector uses about 80 bytes of memory per character.
-        """
-        if not where:
-            return
-        open_ = (x.selector.length for x in self.consumers.values() if x.selector is not None)
-        length = len(where) + sum(open_)
-        if length > SELECTORS_MAX:
-            raise RequestError(
-                ErrorCode.CONSUMERS_EXHAUSTED,
-                f"the selectors of all gets and consumers on this connection would have {length} "
-                f"characters (the limit is {SELECTORS_MAX})",
-            )
 
     def check_user_streams(self) -> None:
         """Raises RequestError USER_STREAMS_EXHAUSTED if the user may open no further stream."""

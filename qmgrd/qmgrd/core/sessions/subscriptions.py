@@ -5,7 +5,6 @@ when the subscriber reports that it is healthy; and periodically, if the topics 
 so.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from qmgr_protocol import topic as topics
@@ -29,8 +28,6 @@ from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 
-# Maximum number of characters in the selectors of all subscriptions of a user
-USER_SELECTORS_MAX = 1024 * 1024
 SCHEDULE_MS = 1_000  # time between two checks of the due intervals
 END_ROWS = 10  # the approximate number of rows needed to end one subscription
 # Number of jobs above which subscriptions do not end with their connections yet.
@@ -117,8 +114,8 @@ class Subscriptions:
         if session.access is not None:
             owned = self._topics.owned.get(session.access.owner, {})
             session.access.check_use("subscriptions_max", len(owned))
-            if where:
-                _check_selectors([where, *(x.row.get("where", "") for x in owned.values())])
+        code = ErrorCode.SUBSCRIPTIONS_EXHAUSTED
+        self._context.selectors.check(session.owner, where, code)
         self._topics.check_filter(topics.filter_of(topic), session.owner)
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
@@ -312,18 +309,3 @@ class Subscriptions:
             if is_parked:
                 self._jobs.start("republish", target=SCHEDULED, interval=interval)
         self.look_after_schedule(set())
-
-
-def _check_selectors(selectors: Iterable[str]) -> None:
-    """Raises USER_SUBSCRIPTIONS_EXHAUSTED if the *selectors* of one user are too long.
-
-    A compiled selector uses about 80 bytes of memory per character.
-    """
-    length = sum(map(len, selectors))
-    if length > USER_SELECTORS_MAX:
-        raise RequestError(
-            ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED,
-            f"the selectors of all subscriptions of the user would have {length} characters (the "
-            f"limit is {USER_SELECTORS_MAX}): use shorter ones, or end some subscriptions",
-            1_000,
-        )

@@ -1,11 +1,10 @@
 """Tests of the state that the daemon keeps for a connection."""
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.queue.lease import Consumer, Lease
-from qmgrd.core.sessions.session import SELECTORS_MAX, Session
+from qmgrd.core.sessions.session import Session
 from tests.qmgrd.core.harness import Client, numbers
 
 
@@ -30,23 +29,6 @@ def test_consumers_of_one_queue_and_lease_share_a_lessee(app: Client) -> None:
         session.add_consumer(each)
     assert a.lessee is b.lessee is not c.lessee
     assert set(session.consumers) == {1, 2, 3}
-
-
-def test_open_selectors_of_a_connection_are_limited(app: Client) -> None:
-    """A compiled selector needs much more memory than its text."""
-
-    def where(number: int) -> str:
-        return f"a = '{number:04000}'"
-
-    count = SELECTORS_MAX // len(where(0))
-    first = app.next_id() + 1
-    for number in range(1, count + 1):
-        app.ask(m.Consume, "Q", 1, 1, 0, where(number))
-    assert app.code_of(m.Consume, "Q", 1, 1, 0, where(0)) is ErrorCode.CONSUMERS_EXHAUSTED
-    assert app.code_of(m.Get, "Q", 1, 0, 0, 1, where(0)) is ErrorCode.CONSUMERS_EXHAUSTED
-    app.ask(m.Consume, "Q", 1, 1)
-    app.send(m.Cancel(first))
-    app.ask(m.Consume, "Q", 1, 1, 0, where(0))
 
 
 def test_lessees_without_leases_are_dropped_unless_in_use(app: Client) -> None:

@@ -10,7 +10,6 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import encode_uid
 from qmgrd.core.selector import selector
-from qmgrd.core.sessions import subscriptions as module
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import AnyStore, Client
@@ -93,17 +92,6 @@ def test_filters_of_one_user_leave_room_for_others() -> None:
     assert set(codes) == {ErrorCode.FILTERS_EXHAUSTED}
     ann.ask(m.Subscribe, "t/+/+/z", "")
     hub.app.ask(m.Subscribe, "t/+/b/+", "")
-
-
-def test_selectors_of_a_user_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "USER_SELECTORS_MAX", 30)
-    user = Guarded(hub.manager).user("ann", "subscribe topic t", "create subscription B:*")
-    user.ask(m.Subscribe, "t", "B:1", "priority > 3")
-    user.ask(m.Subscribe, "t", "B:2", "priority > 4")
-    code = user.code_of(m.Subscribe, "t", "B:3", "priority > 5")
-    assert code is ErrorCode.USER_SUBSCRIPTIONS_EXHAUSTED
-    user.ask(m.Subscribe, "t", "B:3")
-    hub.app.ask(m.Subscribe, "t", "B:4", "priority > 5")
 
 
 def test_refused_subscription_leaves_no_rows(hub: Hub) -> None:
