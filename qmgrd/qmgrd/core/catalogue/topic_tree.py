@@ -79,6 +79,11 @@ class TopicTree(Generic[T]):
         self._things = 0  # the number of things in the cached results
         self.visited = 0  # the number of nodes and results visited since the caller set it to 0
 
+    @property
+    def reach(self) -> int:
+        """The maximum number of nodes that a topic visits."""
+        return self._root.reach
+
     def reach_with(self, filter_: tuple[str, ...]) -> int:
         """Returns the maximum number of nodes that a topic would visit if *filter_* were added."""
         levels = _named(filter_)

@@ -107,21 +107,22 @@ class Topics:
     def check_filter(self, filter_: tuple[str, ...], owner: str = "") -> None:
         """Raises FILTERS_EXHAUSTED if *filter_* could make a topic visit too many nodes.
 
-        The filters of one *owner* may use half of the limit, so that no user takes all of it.
+        The filters of one *owner* may use half of what those of others leave, so that no user takes
+        all of it. Filters that do not raise the number of nodes are always accepted.
         """
         limit = self._context.config.limits.match_visits_max
-        own = self._owned_trees.get(owner)
-        for whose, tree, most in (
-            ("all filters", self.tree, limit),
-            ("your filters", own, limit // 2),
-        ):
-            if tree is not None and (reach := tree.reach_with(filter_)) > most:
-                raise RequestError(
-                    ErrorCode.FILTERS_EXHAUSTED,
-                    f"with filter {topics.MARK.join(filter_)} one topic could match {reach} "
-                    f"branches of {whose} (the limit is {most}): subscribe with fewer "
-                    f"{topics.ONE} levels, or raise limits.match_visits_max",
-                )
+        reach, own = self.tree.reach_with(filter_), 0
+        if owner:
+            own = self._owned_trees.get(owner, TopicTree[Subscription]()).reach_with(filter_)
+        if reach > self.tree.reach and reach + own > limit:
+            raise RequestError(
+                ErrorCode.FILTERS_EXHAUSTED,
+                f"with filter {topics.MARK.join(filter_)} one topic could match {reach} branches "
+                "of all filters"
+                + (f", and {own} of your filters" if owner else "")
+                + f" (the limit is {limit}, and a user may use half of what others leave): "
+                f"subscribe with fewer {topics.ONE} levels, or raise limits.match_visits_max",
+            )
 
     def value(self, topic: str, attribute: str) -> Any:
         """Returns the value of *attribute* in force for *topic*."""
