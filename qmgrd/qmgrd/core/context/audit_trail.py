@@ -16,7 +16,7 @@
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from qmgrd.core.layout.kv import Now
 
@@ -67,6 +67,10 @@ def shortened(text: str) -> str:
     return found[: TEXT_MAX - 3].decode("utf-8", "ignore") + "..."
 
 
+# The action, user, method, address, kind, object and result of a record
+Key: TypeAlias = tuple[str, str, str, str, str, str, str]
+
+
 class _Repeated:
     """The equal logins, refusals or reads of a period."""
 
@@ -92,7 +96,7 @@ class AuditTrail:
         self.pending: list[AuditRecord] = []
         self.dropped = 0  # the records that were removed for newer ones, or never stored
         self.due_ms: int | None = None  # the end of the period, or None if it has no subject
-        self._subjects: dict[tuple[str, ...], _Repeated] = {}
+        self._subjects: dict[Key, _Repeated] = {}
         self._of_source: dict[tuple[bool, str], int] = {}
         self._changes: dict[str, int] = {}
         self._of_strangers = 0
@@ -117,13 +121,19 @@ class AuditTrail:
         """Adds the record of a login, refusal or read, or only counts it."""
         if not self.is_on:
             return
-        found = self._subjects.get(_key(record))
+        key = own = _key(record)
+        found = self._subjects.get(key)
         if found is None:
-            key, record = self._subject(replace(record, priority=min(record.priority, ROUTINE)))
+            key = self._subject(record, own)
             found = self._subjects.get(key)
         if found is not None:
-            found.further += 1
+            found.further += 1  # No copy is made, because there may be thousands of them.
             return
+        if key is not own:
+            _, user, method, address, kind, object_, _ = key
+            record = replace(record, user=user, method=method, address=address, kind=kind)
+            record = replace(record, object=object_, client="", detail={})
+        record = replace(record, priority=min(record.priority, ROUTINE))
         self._subjects[key] = _Repeated(record, now.wall_us)
         source = _source(record)
         self._of_source[source] = self._of_source.get(source, 0) + 1
@@ -135,21 +145,19 @@ class AuditTrail:
         if self.due_ms is None:
             self.due_ms = now.ms + PERIOD_MS
 
-    def _subject(self, record: AuditRecord) -> tuple[tuple[str, ...], AuditRecord]:
-        """Returns the key of a new subject, and the record without details above the limits."""
+    def _subject(self, record: AuditRecord, key: Key) -> Key:
+        """Returns *key*, the key of a new subject, without details if there are too many."""
         if record.is_stranger:
             is_full, each_max = self._of_strangers >= STRANGERS_MAX, STRANGERS_EACH_MAX
         else:
             is_full = len(self._subjects) - self._of_strangers >= SUBJECTS_MAX
             each_max = SUBJECTS_EACH_MAX
         is_source_full = self._of_source.get(_source(record), 0) >= each_max
-        if is_full or is_source_full:
-            record = replace(record, client="", method="", kind="", object=OTHERS, detail={})
-            if record.is_stranger:
-                record = replace(record, user=OTHERS)
-            if is_full or not record.is_stranger:
-                record = replace(record, address=OTHERS)
-        return _key(record), record
+        if not (is_full or is_source_full):
+            return key
+        user = OTHERS if record.is_stranger else record.user
+        address = OTHERS if is_full or not record.is_stranger else record.address
+        return record.action, user, "", address, "", OTHERS, record.result
 
     def sum_up(self) -> None:
         """Ends the period: adds a record for each subject that occurred again."""
@@ -176,7 +184,7 @@ def _source(record: AuditRecord) -> tuple[bool, str]:
     return record.is_stranger, record.address if record.is_stranger else record.user
 
 
-def _key(record: AuditRecord) -> tuple[str, ...]:
+def _key(record: AuditRecord) -> Key:
     return (
         record.action,
         record.user,

@@ -117,15 +117,16 @@ class Auditor:
         for need in CHECKED[type(message)]:
             found = self._rights.needed(need, lambda x: value_of(message, x), session.name)
             needed = needed or next(iter(found), None)
-        self._refused(self._record(type(message).__name__, session, needed))
+        self._refused(type(message).__name__, session, needed)
 
     def refused_right(self, session: Session, needed: Needed) -> None:
         """Records a message in a request or on a link, for which a user lacks a right."""
-        self._refused(self._record(needed.right.value.capitalize(), session, needed))
+        self._refused(needed.right.value.capitalize(), session, needed)
 
-    def _refused(self, record: AuditRecord) -> None:
+    def _refused(self, action: str, session: Session, needed: Needed | None) -> None:
         # The user may get another error, which hides that the object exists.
-        self._trail.count(replace(record, result=REFUSED), self._context.now)
+        record = self._record(action, session, needed, result=REFUSED)
+        self._trail.count(record, self._context.now)
 
     def snapshot_ended(self, session: Session | None, result: Any) -> None:
         """Records that a snapshot ended, with its manifest or a RequestError as *result*.
@@ -136,7 +137,7 @@ class Auditor:
         record = AuditRecord("SnapshotEnd", kind=Kind.MANAGER.value, result=code)
         if session is not None:
             needed = Needed(Right.SNAPSHOT, Kind.MANAGER, "")
-            record = replace(self._record(record.action, session, needed), result=code)
+            record = self._record(record.action, session, needed, result=code)
         self._trail.record(record)
 
     def opened(self, session: Session) -> None:
@@ -178,6 +179,7 @@ class Auditor:
         session: Session,
         needed: Needed | None,
         *,
+        result: str = OK,
         detail: dict[str, Any] | None = None,
     ) -> AuditRecord:
         identity = session.identity
@@ -190,7 +192,7 @@ class Auditor:
             session.connection,
             needed.kind.value if needed is not None else "",
             shortened(needed.alias or needed.name) if needed is not None else "",
-            OK,
+            result,
             detail=detail or {},
         )
 

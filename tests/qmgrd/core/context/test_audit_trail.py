@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from qmgrd.core.context import audit_trail
 from qmgrd.core.context.audit_trail import (
     CHANGE,
     CHANGES_EACH_MAX,
@@ -85,6 +86,18 @@ def test_user_with_too_many_subjects_gets_one_for_the_others(trail: AuditTrail) 
     trail.pending.clear()
     trail.sum_up()
     assert [x.count for x in trail.pending] == [99]
+
+
+def test_refusals_above_the_limit_are_counted_without_a_copy(
+    trail: AuditTrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = [replace(LOGIN, object=f"Q{number}") for number in range(2 * SUBJECTS_EACH_MAX)]
+    for refused in refusals[: SUBJECTS_EACH_MAX + 1]:
+        trail.count(refused, now(1))
+    monkeypatch.setattr(audit_trail, "replace", None)
+    for refused in refusals[SUBJECTS_EACH_MAX + 1 :]:
+        trail.count(refused, now(1))
+    assert len(trail.pending) == SUBJECTS_EACH_MAX + 1
 
 
 def test_user_has_no_more_records_from_many_addresses(trail: AuditTrail) -> None:
