@@ -187,6 +187,9 @@ class LimitsConfig(Section):
     match_visits_max: Annotated[int, count(64, 1_000_000)] = 4096
     """The maximum number of filter branches ("+" or a name, per level) that a topic may match."""
 
+    selectors_max_length: Annotated[int, count(64, 100_000_000)] = 1_048_576
+    """The maximum length of all selectors of consumers, gets and subscriptions, in characters."""
+
     links_max: Annotated[int, count(1, 10_000)] = 100
     """The maximum number of links to other queue managers."""
 

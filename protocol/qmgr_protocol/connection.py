@@ -220,6 +220,7 @@ class Connection:
             if message.role == "queue-manager":
                 # A link uses answers to count its puts, so each put needs an answer.
                 self._joined_max = 0
+                self._decoder.is_of_link = True
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES
         elif type(message) is m.Welcome:

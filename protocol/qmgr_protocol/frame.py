@@ -12,7 +12,7 @@ arrived. Therefore, a peer cannot make this side buffer more than one frame of t
 import struct
 from typing import Any
 
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import LINK_BUILT_MAX_BYTES, SMALL_BYTES, pack, unpack
 from qmgr_protocol.errors import FrameMalformed, FrameTooLarge, RemoteProtocolError
 
 LENGTH = struct.Struct(">I")
@@ -32,11 +32,12 @@ class FrameDecoder:
     error, the decoder ignores all further data and keeps the error.
     """
 
-    __slots__ = ("_buffer", "buffered_bytes", "error", "is_of_client", "limit_bytes")
+    __slots__ = ("_buffer", "buffered_bytes", "error", "is_of_client", "is_of_link", "limit_bytes")
 
     def __init__(self, limit_bytes: int = FRAME_MAX_BYTES_BEFORE_HELLO) -> None:
         self.limit_bytes = limit_bytes
         self.is_of_client = False  # whether the frames have the lower limits of clients
+        self.is_of_link = False  # whether the frames have the lower limit of links
         self.error: RemoteProtocolError | None = None
         self._buffer: bytes | bytearray = b""
         self.buffered_bytes = 0  # size of the incomplete frame after a drain
@@ -90,7 +91,8 @@ class FrameDecoder:
         return found
 
     def _array(self, data: bytes | bytearray) -> list[Any]:
-        array = unpack(data, is_request=self.is_of_client)
+        built_max_bytes = LINK_BUILT_MAX_BYTES if self.is_of_link and len(data) > SMALL_BYTES else 0
+        array = unpack(data, built_max_bytes, is_request=self.is_of_client)
         if type(array) is not list or not array or type(array[0]) is not int:
             raise FrameMalformed("a frame must be an array that starts with an operation number")
         return array

@@ -75,6 +75,7 @@ EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
 PHYSICAL, LOGICAL, PINNED, ARRIVAL = 0, 1, 2, 3
 GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
+EXTRAS_MAX = 2_000  # maximum number of rows of extras in a put
 HELD_RUNS_MAX = 1_000  # If more runs exist, only the lowest ones are sent.
 
 
@@ -102,7 +103,9 @@ Held: TypeAlias = Annotated[list[list[int]], _rows(field.SEQ, field.SEQ, length_
 Matched: TypeAlias = Annotated[list[list[int]], _rows(field.SEQ, field.SEQ, field.U32)]
 Exceptions: TypeAlias = Annotated[list[list[int]], _rows(field.ID, field.U32, field.U32)]
 _EXTRAS = _rows(
-    field.U32, field.mapping(10, field.text(20), field.either(field.binary(65_536), field.U64))
+    field.U32,
+    field.mapping(10, field.text(20), field.either(field.binary(65_536), field.U64)),
+    length_max=EXTRAS_MAX,
 )
 MessagesMax: TypeAlias = Annotated[int, field.integer(1, GET_MAX_MESSAGES)]
 WaitMs: TypeAlias = Annotated[int, field.integer(0, WAIT_MAX_MS)]

@@ -115,6 +115,7 @@ def _msgpack() -> dict[str, Any]:
         "elements_max": codec.LENGTH_MAX,
         "memory_bytes_max": codec.BUILT_MAX_BYTES,
         "client_memory_bytes_max": codec.REQUEST_BUILT_MAX_BYTES,
+        "link_memory_bytes_max": codec.LINK_BUILT_MAX_BYTES,
         "client_container_bytes": codec.REQUEST_CONTAINER_BYTES,
         "client_flat_above_bytes": codec.FLAT_BYTES,
         "client_flat_elements_max": codec.FLAT_ELEMENTS_MAX,

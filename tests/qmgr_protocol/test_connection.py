@@ -76,6 +76,33 @@ def test_listener_reads_costly_frames_only_from_queue_managers(role: str) -> Non
     assert (connection.error is not None) == is_client
 
 
+COSTLY = {
+    "76 KB of empty arrays": [250, 7, *[[[]] * 19_000] * 4],
+    "800 KB of maps": [250, 7, *[{str(key): 1 for key in range(9_000)}] * 15],
+    "1 MB of numbers": [250, 7, *[[1_000] * 19_000] * 19],
+}
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("array", COSTLY.values(), ids=COSTLY)
+def test_costly_frame_of_a_queue_manager_is_refused_at_both_ends(
+    side: Side, array: list[Any]
+) -> None:
+    connection = at(side, State.OPEN, "queue-manager")
+    assert connection.receive(encode(array), 0) == []
+    assert connection.error is not None
+    assert str(connection.error).endswith("arrays and maps use more than 524288 bytes")
+
+
+def test_longest_put_of_a_link_is_read() -> None:
+    """The highest put window has 10,000 messages."""
+    extra = {m.EXTRA_EXPIRY_MS: 70_000, m.EXTRA_DELAY_MS: 70_000, m.EXTRA_NOTE: b"n"}
+    rows = [[index, extra] for index in range(m.EXTRAS_MAX)]
+    put = m.Put(1, 1, 0, "Q", [b"record"] * 10_000, rows)
+    ((found, _),) = at(Side.LISTENER, State.OPEN, "queue-manager").receive(frame(put), 0)
+    assert found == put
+
+
 @pytest.mark.parametrize(("state", "side", "role", "kind"), list(everything()))
 def test_sending_moves_as_the_table_says_or_is_our_own_error(
     state: State, side: Side, role: str, kind: type[Any]

@@ -1,4 +1,4 @@
-"""What another implementation (``openssl s_client``) can negotiate with a listener."""
+"""Tests of listeners with another implementation of TLS: ``openssl s_client``."""
 
 import asyncio
 import re

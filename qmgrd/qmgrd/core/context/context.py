@@ -105,7 +105,7 @@ class Context:
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.put_rates = PutRates()
-        self.selectors = OpenSelectors()
+        self.selectors = OpenSelectors(config.limits.selectors_max_length)
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.
         self.store_full = ""  # the reason for refusing puts, or ""

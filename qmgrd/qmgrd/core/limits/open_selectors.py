@@ -5,8 +5,6 @@ A compiled selector uses up to 170 bytes of memory for each character.
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-SELECTORS_MAX = 1024 * 1024  # maximum number of characters in all open selectors
-
 
 class OpenSelectors:
     """The lengths of the open selectors, in characters.
@@ -14,7 +12,13 @@ class OpenSelectors:
     Invariant: ``_owned`` has the length for each user who has any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_length: int) -> None:
+        """Starts without selectors.
+
+        Args:
+            max_length: The maximum length of all selectors.
+        """
+        self._max_length = max_length
         self._length = 0  # of all selectors, including those without a user
         self._owned: dict[str, int] = {}
 
@@ -37,11 +41,12 @@ class OpenSelectors:
         """
         own = self._owned.get(owner, 0) + len(where) if owner else 0
         length = self._length + len(where)
-        if where and length + own > SELECTORS_MAX:
+        if where and length + own > self._max_length:
             raise RequestError(
                 code,
                 f"all open selectors would have {length} characters"
                 + (f", of which the user would have {own}" if owner else "")
-                + f" (the limit is {SELECTORS_MAX}, and a user may use half of what others leave): "
-                "use shorter selectors, or end consumers or subscriptions",
+                + f" (the limit is {self._max_length}, and a user may use half of what others "
+                "leave): use shorter selectors, end consumers or subscriptions, or raise "
+                "limits.selectors_max_length",
             )

@@ -49,7 +49,11 @@ def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterato
             continue
         found_target, record, extra = found
         size = len(record) + (_bytes_of(extra) if extra else 0)
-        if batch and (found_target != target or batch_bytes + size > room.frame_bytes):
+        if batch and (
+            found_target != target
+            or batch_bytes + size > room.frame_bytes
+            or len(extras) == m.EXTRAS_MAX
+        ):
             yield m.Put(room.stream, first_id, 0, target, batch, extras)
             first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []
         target = found_target

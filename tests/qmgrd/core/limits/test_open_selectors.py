@@ -1,10 +1,7 @@
 """Tests of the limit of the selectors of all connections and subscriptions."""
 
-import pytest
-
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.limits import open_selectors as module
 from qmgrd.core.limits.open_selectors import OpenSelectors
 from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.pubsub import Hub
@@ -12,10 +9,9 @@ from tests.qmgrd.core.pubsub import Hub
 WHERE = "priority > 3"
 
 
-def test_users_share_what_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_share_what_others_leave() -> None:
     """Any number of users leaves something to the next one, and gives back what ends."""
-    monkeypatch.setattr(module, "SELECTORS_MAX", 1_000)
-    found = OpenSelectors()
+    found = OpenSelectors(1_000)
 
     def room(owner: str) -> int:
         count = 0
@@ -34,9 +30,8 @@ def test_users_share_what_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     assert room("dan") == 250
 
 
-def test_consumers_gets_and_subscriptions_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SELECTORS_MAX", 6 * len(WHERE))
-    hub = Hub()
+def test_consumers_gets_and_subscriptions_share_the_limit() -> None:
+    hub = Hub(limits={"selectors_max_length": 6 * len(WHERE)})
     hub.app.ask(m.QueueCreate, "Q")
     rights = ("subscribe topic t", "create subscription B:*", "get queue Q")
     user = Guarded(hub.manager).user("ann", *rights)

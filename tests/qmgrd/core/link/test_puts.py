@@ -1,6 +1,7 @@
 """Tests of how a link divides messages into puts. test_link.py tests the complete link."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -18,16 +19,27 @@ ROOMY = SendRoom(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
     """Yields an outbox of three messages for F and two for G at NYC. The fourth message is long."""
+    create_link(app)
+    app.put("F@NYC", b"1", b"2", b"3")
+    app.put("G@NYC", bytes(500), b"5")
+    with sending(app) as found:
+        yield found
+
+
+def create_link(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
-    app.put("F@NYC", b"1", b"2", b"3")
-    app.put("G@NYC", bytes(500), b"5")
-    found = app.manager.turns.broker.catalogue.links["NYC"].outbox
-    context = app.manager.turns.broker.context
-    context.tx = app.manager.store.begin()
+
+
+@contextmanager
+def sending(app: Client) -> Iterator[LinkOutbox]:
+    """Opens a transaction in which the outbox of NYC can be read."""
+    broker = app.manager.turns.broker
+    found = broker.catalogue.links["NYC"].outbox
+    broker.context.tx = app.manager.store.begin()
     yield found
-    found.queue.flush(app.manager.turns.broker.context.tx)
+    found.queue.flush(broker.context.tx)
     app.manager.store.commit()
 
 
@@ -48,6 +60,19 @@ def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
         ("G", 4, 1),
         ("G", 5, 1),
     ]
+
+
+def test_put_has_no_more_extras_than_the_peer_reads(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(m, "EXTRAS_MAX", 2)
+    create_link(app)
+    app.put("F@NYC", b"1", b"2", b"3", expiry_ms=10_000)
+    with sending(app) as outbox:
+        assert [put.extras for put in cut(outbox, ROOMY, {})] == [
+            [[0, {"expiry_ms": 10_000}], [1, {"expiry_ms": 10_000}]],
+            [[0, {"expiry_ms": 10_000}]],
+        ]
 
 
 def test_records_are_taken_only_up_to_the_space(outbox: LinkOutbox) -> None:
