@@ -229,8 +229,8 @@ class ErrorCode(Coded):
         "Fix the client: each request needs its own number.")
     CONSUMERS_EXHAUSTED = (
         503, _NEVER, "2017 MQRC_HANDLE_NOT_AVAILABLE",
-        "The connection has reached its limit of consumers.",
-        "Close consumers, or open another connection.")
+        "The connection has too many consumers, or all selectors are too long together.",
+        "Close consumers, shorten their selectors, or open another connection.")
     LEASES_EXHAUSTED = (
         504, _LATER, "2024 MQRC_SYNCPOINT_LIMIT_REACHED",
         "All leases of the queue are in use. Reserved: such a queue waits.",
@@ -419,8 +419,10 @@ class ErrorCode(Coded):
         "See: qmctl sub show; change its attributes with: qmctl sub alter, or delete it: qmctl "
         "sub delete.")
     SUBSCRIPTIONS_EXHAUSTED = (
-        1203, _NEVER, "", "The limit of subscriptions is reached.",
-        "Delete subscriptions, or raise limits.subscriptions_max in qmgrd.toml.")
+        1203, _NEVER, "",
+        "The limit of subscriptions, or of the length of all selectors, is reached.",
+        "Delete subscriptions, shorten their selectors, or raise limits.subscriptions_max in "
+        "qmgrd.toml.")
     QUEUE_IS_SUBSCRIPTION = (
         1204, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
         "The queue is a subscription, which only publications can fill.",

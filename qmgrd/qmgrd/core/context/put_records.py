@@ -41,9 +41,9 @@ def put_records(
         return _put(context, queue, batch, target, extras)
     whole, at = PutOutcome([], []), 0
     for piece in _pieces(context, queue, batch):
-        if not queue.has_room(len(piece), _stamped_bytes(context, piece)):
+        if not queue.has_room(len(piece), stamped_bytes(context, piece)):
             new = [record for record in piece if _is_acceptable(context, queue, record, target)]
-            make_room(context, make_dead_letter, queue, len(new), _stamped_bytes(context, new))
+            make_room(context, make_dead_letter, queue, len(new), stamped_bytes(context, new))
         of_piece = {i - at: extra for i, extra in extras.items() if 0 <= i - at < len(piece)}
         done = _put(context, queue, piece, target, of_piece)
         whole.refused.extend((at + index, error) for index, error in done.refused)
@@ -72,7 +72,7 @@ def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -
     return not head.origin_length or queue.is_new(context.tx, trailer, target.encode())
 
 
-def _stamped_bytes(context: Context, batch: list[bytes]) -> int:
+def stamped_bytes(context: Context, batch: list[bytes]) -> int:
     """Returns the total size of the records of *batch*, including the UIDs to be assigned."""
     trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
     return sum(
@@ -89,7 +89,7 @@ def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list
     piece: list[bytes] = []
     size, limit_bytes = 0, queue.bytes_limit
     for record in batch:
-        more = _stamped_bytes(context, [record])
+        more = stamped_bytes(context, [record])
         if piece and (
             len(piece) == min(queue.bounds.depth_max, EVICTED_MAX) or size + more > limit_bytes
         ):

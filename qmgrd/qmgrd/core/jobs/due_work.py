@@ -5,6 +5,8 @@ due at the same time. A leased message does not expire until it returns. The dae
 message again, at intervals that grow with the duration of the lease.
 """
 
+from contextlib import suppress
+
 from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
@@ -20,6 +22,7 @@ from qmgrd.core.queue import lane
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.link_shares import MAP_SHARE
 
 SLICE_ROWS = 500
 # Number of rows of most expiring messages: two of the schedule, the entry, and the UID.
@@ -137,6 +140,8 @@ class DueWork:
             uid = records.uid_of(record, head.origin_length)
             correlation_id = record[records.HEAD_BYTES :][: head.correlation_length]
             report = _report_of(queue.name, uid, correlation_id)
+            if self._is_crowded(reply_to):
+                raise RequestError(ErrorCode.QUEUE_BYTES_FULL, f"too much waits behind {reply_to}")
             _, _, done = client_put.store(
                 context, self._catalogue, self._dead_letters, reply_to, [report]
             )
@@ -144,6 +149,19 @@ class DueWork:
                 raise error
         except RequestError as error:
             context.event("report has no place", queue=queue.name, why=name_of(error.code))
+
+    def _is_crowded(self, reply_to: str) -> bool:
+        """Returns whether a report for a peer would wait behind very many messages.
+
+        A peer may request reports to its own queues, and not fetch them. The limits of the queue
+        that expired messages leave do not apply to their reports.
+        """
+        with suppress(RequestError):  # The put fails and is counted.
+            queue, _ = self._catalogue.destination(reply_to)
+            is_to_peer = queue.is_transmission and not queue.is_publications
+            limit_bytes = self._context.config.store.map_bytes // MAP_SHARE
+            return is_to_peer and queue.counters.bytes >= limit_bytes
+        return False
 
 
 def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:

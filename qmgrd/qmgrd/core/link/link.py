@@ -34,7 +34,8 @@ from qmgrd.core.queue.queue import Queue
 
 OPEN_REQUEST = 1  # the id of the request that opens a path
 FETCHED = 128  # the first number of paths over connections that the peer dialled
-RETRY_MAX_MS = 3_600_000  # maximum wait that a peer can ask for when it refuses a message
+# Minimum and maximum wait that a peer can ask for when it refuses a message
+RETRY_MIN_MS, RETRY_MAX_MS = 100, 3_600_000
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
@@ -340,7 +341,7 @@ class Link:
         if self.blocked_since_ms is None:
             self.blocked_since_ms = self._context.now.ms
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
-        wait_ms = min(max(message.retry_after_ms, 1), RETRY_MAX_MS)
+        wait_ms = min(max(message.retry_after_ms, RETRY_MIN_MS), RETRY_MAX_MS)
         self._try_again_in(wait_ms, self._unblock)
 
     def _try_again_in(self, wait_ms: int, call: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PUMP_MESSAGES = 1_000  # the maximum number of messages per turn, to leave time for other work
 PUMP_BYTES = 1024 * 1024
+STORED_SHARE = 16  # of so many messages sent again, a peer should store more than one
 
 
 class LinkPump:
@@ -35,6 +36,10 @@ class LinkPump:
         # The last id and the size of each put up to the cursor.
         self._above: deque[tuple[int, int]] = deque()
         self._above_bytes = 0
+        # The commit id, and the number of messages above it, when the peer last discarded some.
+        self._discarded = -1, 0
+        self._discards = 0  # how often in a row the peer stored nearly none of them
+        self._is_waiting = False  # whether a timer is set to send them again
 
     def committed(self) -> None:
         """Continues once the peer has reported which ids it holds and which records it received."""
@@ -42,8 +47,38 @@ class LinkPump:
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
         if gap <= outbox.sent_id and not is_kept and not self._is_in_flight(gap):
-            self.go_back(outbox.commit_id)  # The peer received some puts without storing them.
+            # The peer received some puts without storing them. A blocked link waits anyway.
+            if self._may_send:
+                self._send_discarded()
+            else:
+                self.go_back(outbox.commit_id)
         self._context.awake_queues[self._link.queue.id] = self._link.queue
+
+    def _send_discarded(self) -> None:
+        """Sends again what the peer discarded, later each time if it stores nearly nothing.
+
+        Otherwise, a peer could discard the same messages in each turn.
+        """
+        if self._is_waiting:
+            return
+        commit_id, limits = self._link.outbox.commit_id, self._context.config.link
+        before, count = self._discarded
+        if commit_id - before > count // STORED_SHARE:
+            self._discards = 0
+        self._discards += 1
+        if self._discards == 1:
+            self._send_again()
+            return
+        wait_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self._discards - 2, 20))
+        self._is_waiting = True
+        self._context.timers.at(self._context.now.ms + wait_ms, self._send_again)
+
+    def _send_again(self) -> None:
+        outbox, self._is_waiting = self._link.outbox, False
+        if self._link.queue.deleted:
+            return
+        self._discarded = outbox.commit_id, outbox.sent_id - outbox.commit_id
+        self.go_back(outbox.commit_id)
 
     def _is_in_flight(self, seq_id: int) -> bool:
         return any(path.flight.has(seq_id) for path in self._link.paths)

@@ -2,12 +2,13 @@
 
 The queue holds records of three priorities (context/audit_trail.py). Above its size, the oldest
 records of refused logins leave first, and then those of routine. So strangers push out only records
-of strangers, and users push out no records of changes by failing. Records older than
-audit.age_max_ms leave a few at a time. In a full store, a new record replaces an old one.
+of strangers (or few others if there are none), and users push out no records of changes by failing.
+Records older than audit.age_max_ms leave a few at a time. In a full store, a new record replaces an
+old one.
 """
 
 import json
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -16,9 +17,10 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import AUDIT
 from qmgrd.core.context.audit_trail import CHANGE, ROUTINE, STRANGER, AuditRecord, AuditTrail
 from qmgrd.core.context.context import Context, Note
-from qmgrd.core.context.put_records import put_records
+from qmgrd.core.context.put_records import put_records, stamped_bytes
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane, order
+from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
@@ -46,7 +48,7 @@ def put_audit(context: Context, catalogue: Catalogue, dead_letters: DeadLetters)
     queue = catalogue.system(AUDIT)
     context.mark_changed(queue)
     purged = queue.counters.purged
-    batch = [_encode(context, record) for record in _fitting(context, queue, found)]
+    batch = _encoded(context, queue, _fitting(context, queue, found))
     done = put_records(context, dead_letters.make_dead_letter, queue, batch)
     evicted = queue.counters.purged - purged
     trail.drop(len(done.refused) + len(found) - len(batch) + evicted)
@@ -81,7 +83,33 @@ def _fitting(context: Context, queue: Queue, found: list[AuditRecord]) -> list[A
         context.operator_bytes -= size
         return found
     wanted = sorted(found, key=lambda record: -record.priority)[:EVICTED_MAX]
-    return wanted[: _remove(context, queue, len(wanted), ANY_TIME_US)]
+    users = [record for record in wanted if not record.is_stranger]
+    strangers = wanted[len(users) :]
+    users = users[: _remove(context, queue, len(users), ANY_TIME_US)]
+    return users + strangers[: _remove(context, queue, len(strangers), ANY_TIME_US, (STRANGER,))]
+
+
+def _encoded(context: Context, queue: Queue, found: list[AuditRecord]) -> list[bytes]:
+    """Returns the records to put. Those of strangers that would replace others are left out.
+
+    If the queue is full, the room of older records of strangers is available to new ones. One is
+    put in any case, so that the audit shows that there were some.
+    """
+    batch = [(record.is_stranger, _encode(context, record)) for record in found]
+    encoded = [value for _, value in batch]
+    if queue.has_room(len(encoded), stamped_bytes(context, encoded)):
+        return encoded
+    users = [value for is_stranger, value in batch if not is_stranger]
+    strangers = [value for is_stranger, value in batch if is_stranger]
+    rows = islice(_of_priority(context, queue, STRANGER), len(strangers))
+    room = sum(entries.record_bytes(entries.decode(value)) for _, value in rows)
+    sizes = accumulate(stamped_bytes(context, [value]) for value in strangers)
+    return users + strangers[: max(1, sum(size <= room for size in sizes))]
+
+
+def _of_priority(context: Context, queue: Queue, priority: int) -> Rows:
+    head, grouped = queue.positions.ready[priority], queue.positions.grouped[priority]
+    return order.of_priority(queue, context.tx, priority, head, grouped)
 
 
 def _remove_old(context: Context, queue: Queue, count: int) -> None:
@@ -89,15 +117,20 @@ def _remove_old(context: Context, queue: Queue, count: int) -> None:
     _remove(context, queue, count, context.now.wall_us - context.config.audit.age_max_ms * 1_000)
 
 
-def _remove(context: Context, queue: Queue, count: int, before_us: int) -> int:
-    """Removes up to *count* records put before *before_us*, those of the lowest priority first.
+def _remove(
+    context: Context,
+    queue: Queue,
+    count: int,
+    before_us: int,
+    priorities: tuple[int, ...] = (STRANGER, ROUTINE, CHANGE),
+) -> int:
+    """Removes up to *count* records put before *before_us*, those of the first priority first.
 
     Returns their number.
     """
     leaving: list[tuple[bytes, bytes]] = []
-    for priority in (STRANGER, ROUTINE, CHANGE):
-        head, grouped = queue.positions.ready[priority], queue.positions.grouped[priority]
-        rows = order.of_priority(queue, context.tx, priority, head, grouped)
+    for priority in priorities:
+        rows = _of_priority(context, queue, priority)
         for key, value in islice(rows, count - len(leaving)):
             if entries.decode(value).put_us >= before_us:
                 break

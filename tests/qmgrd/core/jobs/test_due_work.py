@@ -320,6 +320,24 @@ def test_report_takes_no_more_room_than_puts_leave(app: Client) -> None:
     assert (app.bodies("REPLIES"), app.show("REPLIES")["refused"]) == ([], 1)
 
 
+def test_reports_for_a_peer_fill_only_a_share_of_the_store() -> None:
+    """The limits of a queue do not apply to reports of messages that expired on it."""
+    app = Manager(store={"map_bytes": "1 MiB"}).connect("app")
+    app.ask(m.QueueCreate, "Q", {"depth_max": 100})
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    app.ask(m.QueueCreate, "R@NYC")
+    envelope, flags = {records.REPLY_TO: "R@NYC"}, records.FLAG_REPORT_EXPIRY
+    for _ in range(10):
+        app.put("Q", *[b"1"] * 100, expiry_ms=1_000, flags=flags, envelope=envelope)
+        run_due_work(app.manager, 1_000)
+    assert counts(app) == (0, 0, 1_000, 0)
+    assert 0.9 < app.show("@NYC")["bytes"] / (64 * 1024) < 1.1
+    assert {x["why"] for x in events(app) if x["event"] == "report has no place"} == {
+        "QUEUE_BYTES_FULL"
+    }
+    app.put("R@NYC", b"no report")
+
+
 def test_report_makes_room_where_a_put_would(app: Client) -> None:
     app.ask(m.QueueCreate, "REPLIES", {"depth_max": 1, "overflow": "discard-oldest"})
     app.put("REPLIES", b"old")

@@ -1,5 +1,7 @@
 """Tests that a link sends over its paths, and sends again what a path or the peer has lost."""
 
+from itertools import pairwise
+
 import pytest
 
 from qmgr_protocol import messages as m
@@ -37,6 +39,56 @@ def test_message_discarded_after_a_reset_of_the_cursor_is_sent_again(lines: Line
     one.hang_up()
     two.say(m.Committed(1, 0, taken=4))
     assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "the peer received the others and lost them"
+
+
+def test_peer_that_discards_everything_gets_it_less_and_less_often(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    (line,) = lines.up()
+    lines.put(40)
+    at = []
+    for _ in range(600):
+        if line.ids():
+            at.append(lines.now_ms)
+        line.commit(0)
+        lines.turn(10)
+    waits = [after - before for before, after in pairwise(at)]
+    assert waits[0] <= 10, "a message may be discarded once without a delay"
+    assert [round(wait, -2) for wait in waits[1:]] == [100, 200, 400, 800, 1_600]
+    line.commit(2)
+    wait(lines, 5_000)
+    assert line.ids() == [*range(3, 41)], "two stored messages are too few to end the delays"
+    line.commit(20)
+    assert line.ids() == [*range(21, 41)]
+    line.commit(40)
+    lines.put(1)
+    assert line.ids() == [41]
+
+
+def test_peer_that_blocks_the_link_without_a_wait_has_to_wait(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    (line,) = lines.up()
+    lines.put(40)
+    sent = 0
+    for _ in range(100):
+        if line.ids():
+            sent += 1
+            line.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 0, "full", taken=line.taken))
+        lines.turn(10)
+    assert 9 <= sent <= 11, "once in each 100 ms"
+
+
+def test_link_that_was_deleted_sends_nothing_again(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    (line,) = lines.up()
+    lines.put(40)
+    for _ in range(3):
+        line.ids()
+        line.commit(0)
+    lines.app.ask(m.QueueDelete, "F@NYC")
+    lines.app.ask(m.LinkDelete, "NYC", True)
+    wait(lines, 1_000)
+    lines.manager.rest()
+    assert not lines.manager.turns.has_work
 
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:

@@ -102,6 +102,37 @@ def test_strangers_push_out_only_records_of_strangers() -> None:
     assert actions(guarded.manager, user="bob") == ["Login", "QueueShow"]
 
 
+def of_users(manager: Manager) -> int:
+    """Returns the number of stored records that strangers did not cause."""
+    return sum(found["result"] != "LOGIN_FAILED" for found in audit_of(manager))
+
+
+def test_strangers_of_one_turn_push_out_few_records_of_users() -> None:
+    guarded = Guarded(Manager(audit={"bytes_max": 64 * KIB}))
+    for number in range(300):
+        guarded.owner.ask(m.QueueCreate, f"Q{number}")
+    before = of_users(guarded.manager)
+    fail_logins(guarded, 90)
+    stored = audit_of(guarded.manager)
+    assert 0 < before - of_users(guarded.manager) <= 3
+    assert len(stored) - of_users(guarded.manager) > 0
+
+
+def test_strangers_replace_no_records_of_users_in_a_full_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guarded = Guarded(Manager())
+    for number in range(100):
+        guarded.owner.ask(m.QueueCreate, f"Q{number}")
+    fail_logins(guarded, 3)
+    before = of_users(guarded.manager)
+    fill(guarded.manager, monkeypatch)
+    fail_logins(guarded, 90, "10.0.1.")
+    assert of_users(guarded.manager) == before
+    failed = [x["address"] for x in audit_of(guarded.manager) if x["result"] == "LOGIN_FAILED"]
+    assert failed == ["10.0.1.0", "10.0.1.1", "10.0.1.2"]
+
+
 def test_strangers_push_out_no_user_by_the_records_of_dropped_ones() -> None:
     guarded = Guarded(Manager(audit={"bytes_max": 128 * KIB}))
     guarded.user("bob")
