@@ -60,7 +60,9 @@ class Connection:
     CLOSED. ``error`` is set if the peer broke the protocol.
     """
 
-    def __init__(self, side: Side, *, now_ms: int = 0, joined_max: int = 0) -> None:
+    def __init__(
+        self, side: Side, *, now_ms: int = 0, joined_max: int = 0, frames_max: int = -1
+    ) -> None:
         """Starts in state IDLE.
 
         Args:
@@ -68,9 +70,12 @@ class Connection:
                 A listener joins the puts of a client on one stream if they are received at the same
                 time. A client that puts one message per frame then costs hardly more than a client
                 that puts many messages per frame.
+            frames_max: The maximum number of frames that :meth:`receive` decodes in one call once
+                the connection is open; -1 for all.
         """
         self.side = side
         self._joined_max = joined_max
+        self._frames_max = frames_max
         self.peer_side = Side.LISTENER if side is Side.DIALLER else Side.DIALLER
         self.state = State.IDLE
         self.hello: m.Hello | None = None
@@ -86,6 +91,11 @@ class Connection:
     def is_closed(self) -> bool:
         """Whether either side has sent a Goaway."""
         return self.state is State.CLOSED
+
+    @property
+    def has_more(self) -> bool:
+        """Whether to call :meth:`receive` again, without data, for the rest of the frames."""
+        return self._decoder.has_more
 
     @property
     def buffered_bytes(self) -> int:
@@ -168,7 +178,7 @@ class Connection:
 
     def _cut(self) -> list[tuple[list[Any], int]]:
         if self.state is State.OPEN:
-            return self._decoder.drain()
+            return self._decoder.drain(self._frames_max)
         cut = self._decoder.next()  # The handshake changes the limit of later frames.
         return [] if cut is None else [cut]
 

@@ -421,8 +421,8 @@ class ErrorCode(Coded):
     SUBSCRIPTIONS_EXHAUSTED = (
         1203, _NEVER, "",
         "The limit of subscriptions, or of the length of all selectors, is reached.",
-        "Delete subscriptions, shorten their selectors, or raise limits.subscriptions_max in "
-        "qmgrd.toml.")
+        "Delete subscriptions, shorten their selectors, or raise limits.subscriptions_max or "
+        "limits.selectors_max_length in qmgrd.toml.")
     QUEUE_IS_SUBSCRIPTION = (
         1204, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
         "The queue is a subscription, which only publications can fill.",

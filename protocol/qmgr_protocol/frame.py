@@ -28,17 +28,26 @@ def encode(message: tuple[Any, ...] | list[Any]) -> bytes:
 class FrameDecoder:
     """Cuts a stream into frames.
 
-    Invariant: after :meth:`drain`, less than one frame of ``limit_bytes`` is buffered. After an
-    error, the decoder ignores all further data and keeps the error.
+    Invariant: after :meth:`drain`, less than one frame of ``limit_bytes`` is buffered, unless
+    ``has_more`` is set. After an error, the decoder ignores all further data and keeps the error.
     """
 
-    __slots__ = ("_buffer", "buffered_bytes", "error", "is_of_client", "is_of_link", "limit_bytes")
+    __slots__ = (
+        "_buffer",
+        "buffered_bytes",
+        "error",
+        "has_more",
+        "is_of_client",
+        "is_of_link",
+        "limit_bytes",
+    )
 
     def __init__(self, limit_bytes: int = FRAME_MAX_BYTES_BEFORE_HELLO) -> None:
         self.limit_bytes = limit_bytes
         self.is_of_client = False  # whether the frames have the lower limits of clients
         self.is_of_link = False  # whether the frames have the lower limit of links
         self.error: RemoteProtocolError | None = None
+        self.has_more = False  # whether bytes follow the last frame that a limited drain returned
         self._buffer: bytes | bytearray = b""
         self.buffered_bytes = 0  # size of the incomplete frame after a drain
 
@@ -60,22 +69,22 @@ class FrameDecoder:
 
     def next(self) -> tuple[list[Any], int] | None:
         """Returns the next array and the size of its frame, or None if no frame is complete."""
-        found = self._drain(1)
+        found = self.drain(1)
         return found[0] if found else None
 
-    def drain(self) -> list[tuple[list[Any], int]]:
-        """Returns every complete array in the buffer, each with the size of its frame in bytes.
+    def drain(self, frames_max: int = -1) -> list[tuple[list[Any], int]]:
+        """Returns the complete arrays in the buffer, each with the size of its frame in bytes.
 
         This method never raises. A bad frame sets ``error``, and the earlier frames are returned.
-        """
-        return self._drain(-1)
 
-    def _drain(self, count: int) -> list[tuple[list[Any], int]]:
+        Args:
+            frames_max: The maximum number of frames; -1 for all.
+        """
         found: list[tuple[list[Any], int]] = []
         buffer, limit_bytes = self._buffer, self.limit_bytes
         offset, end = 0, len(buffer)
         try:
-            while len(found) != count and end - offset >= 4:
+            while len(found) != frames_max and end - offset >= 4:
                 (length,) = LENGTH.unpack_from(buffer, offset)
                 if length > limit_bytes:
                     raise FrameTooLarge(length, limit_bytes)
@@ -87,6 +96,7 @@ class FrameDecoder:
         except (FrameTooLarge, FrameMalformed) as error:
             self.error = error
             offset = end
+        self.has_more = len(found) == frames_max and offset < end
         self._forget(offset)
         return found
 

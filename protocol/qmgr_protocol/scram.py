@@ -16,10 +16,15 @@ the mechanism, so a proxy cannot remove the binding.
 Nonces come from the caller: they must be random, at least 128 bits, printable and without commas.
 """
 
+import hashlib
+import hmac
+from base64 import b64encode
 from collections.abc import Callable
+from functools import lru_cache
+from operator import xor
 
 from scramp import ScramException
-from scramp.core import ScramClient, ScramMechanism
+from scramp.core import ClientStage, ScramClient, ScramMechanism
 
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.verifier import ITERATIONS, ITERATIONS_MAX, MECHANISM, Verifier
@@ -29,6 +34,7 @@ PLUS_METHOD = "scram-sha-256-plus"  # the same, bound to the certificate of the 
 _BINDING = "tls-server-end-point"
 _PLUS = f"{MECHANISM}-PLUS"
 _MECHANISM = ScramMechanism(MECHANISM)
+_KEYS_MAX = 64  # maximum number of passwords and salts whose keys are kept
 _MECHANISMS = {METHOD: _MECHANISM, PLUS_METHOD: ScramMechanism(_PLUS)}
 
 
@@ -174,7 +180,10 @@ class ClientLogin:
         return _bytes(self._client.get_client_first())
 
     def answer(self, challenge: bytes) -> bytes:
-        """Returns the client's proof. Takes some milliseconds of processor time.
+        """Returns the client's proof.
+
+        Takes some milliseconds of processor time for a new password or salt. The keys are kept, so
+        a server that closes each connection does not make the client compute them again.
 
         Raises:
             ScramFailed: The challenge is malformed, belongs to another login, or asks for more
@@ -187,9 +196,21 @@ class ClientLogin:
                 raise ScramFailed(
                     f"{self._client.iterations} iterations are too many (the limit is {limit})"
                 )
-            return _bytes(self._client.get_client_final())
+            return _bytes(self._final())
         except ScramException as error:
             raise ScramFailed(str(error)) from error
+
+    def _final(self) -> str:
+        """Does the same as ScramClient.get_client_final(), with keys that are kept."""
+        client = self._client
+        key, server_key = _keys(bytes(client.password), bytes(client.salt), int(client.iterations))
+        bound = b64encode(client.gs2_header.make_cbind_input(client.cb)).decode()
+        final = f"c={bound},r={client.nonce}"
+        covered = _bytes(f"{client.client_first_bare},{client.server_first},{final}")
+        signature = _mac(hashlib.sha256(key).digest(), covered)
+        client.server_signature = _mac(server_key, covered)
+        client.stage = ClientStage.get_client_final
+        return f"{final},p={b64encode(bytes(map(xor, key, signature))).decode()}"
 
     def check(self, proof: bytes) -> None:
         """Checks the server's proof.
@@ -201,6 +222,17 @@ class ClientLogin:
             self._client.set_server_final(_text(proof))
         except ScramException as error:
             raise ScramFailed(str(error)) from error
+
+
+@lru_cache(_KEYS_MAX)
+def _keys(password: bytes, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+    """Returns the keys with which the client and the server prove that they know *password*."""
+    salted = hashlib.pbkdf2_hmac("sha256", password, salt, iterations)
+    return _mac(salted, b"Client Key"), _mac(salted, b"Server Key")
+
+
+def _mac(key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, "sha256")
 
 
 def _text(data: bytes) -> str:

@@ -41,6 +41,24 @@ def test_next_hands_out_one_at_a_time() -> None:
     assert [decoder.next(), decoder.next(), decoder.next()] == [([4, 7], 7), ([5], 6), None]
 
 
+def test_limited_drain_reports_that_bytes_follow() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(encode([4, 7]) * 4)
+    found = []
+    for count, has_more in ((2, True), (1, True), (2, False), (2, False)):
+        found.append(len(decoder.drain(count)))
+        assert decoder.has_more is has_more
+    assert found == [2, 1, 1, 0]
+
+
+def test_limited_drain_finds_a_bad_frame_in_the_rest() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(encode([4, 7]) + length(2**31))
+    assert (len(decoder.drain(1)), decoder.error, decoder.has_more) == (1, None, True)
+    assert (decoder.drain(1), decoder.has_more) == ([], False)
+    assert decoder.error is not None
+
+
 def test_limit_may_move_between_frames() -> None:
     """The limit of a hello is separate, and differs from the limit of later frames."""
     decoder = FrameDecoder(limit_bytes=3)

@@ -1,5 +1,6 @@
 """Logins by SCRAM-SHA-256: the vectors of RFC 7677, and hostile other ends."""
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -146,6 +147,23 @@ def test_client_computes_only_a_limited_number_of_iterations() -> None:
     for count in (ITERATIONS_MAX + 1, 10**7, 10**30, ITERATIONS_MIN - 1, 0, -1):
         with pytest.raises(ScramFailed):
             client().answer(CHALLENGE.replace(b"i=4096", f"i={count}".encode()))
+
+
+def test_keys_of_a_password_and_a_salt_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A linked queue manager could make a link compute them on each connection."""
+    salts: list[bytes] = []
+
+    def pbkdf2_hmac(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        salts.append(salt)
+        return kept(name, password, salt, iterations)
+
+    kept, own = hashlib.pbkdf2_hmac, "only in this test"
+    old, new = (make_verifier(own, salt, ITERATIONS_MIN) for salt in (SALT, SALT[::-1]))
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", pbkdf2_hmac)
+    for verifier, nonce in ((old, "nonceA"), (old, "nonceB"), (new, "nonceC"), (old, "nonceD")):
+        here, there = ClientLogin(USER, own, nonce), server(verifier, nonce)
+        here.check(there.finish(here.answer(there.challenge(here.first()))))
+    assert salts == [SALT, SALT[::-1]]
 
 
 def test_bound_channel_without_tls_and_another_identity_are_refused() -> None:

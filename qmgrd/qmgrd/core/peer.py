@@ -41,6 +41,7 @@ AdmitUser: TypeAlias = Callable[[str], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # The limit is this many windows, because credits and cancels have no reply.
 NEVER_MS = 1 << 62
+FRAMES_MAX = 1_024  # The credit is checked after so many frames. A read may have 37,000.
 HEARTBEATS_MAX = 100  # maximum number of pings and pongs in one read
 _OWN = frozenset(
     {m.Hello, m.Welcome, m.AuthChallenge, m.AuthAnswer, m.TokenRenew, m.Goaway, m.Ping, m.Pong}
@@ -116,7 +117,9 @@ class Peer:
         self._side = Side.DIALLER if dial else Side.LISTENER
         # The connection's share of a turn.
         joined_max = min(PUT_RECORDS, limits.turn_rows // 4)
-        self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
+        self._connection = Connection(
+            self._side, now_ms=now_ms, joined_max=joined_max, frames_max=FRAMES_MAX
+        )
         self._is_announced = False
         # Whether the peer has sent a goodbye, which shows that it knows the protocol.
         self._is_refused = False
@@ -173,23 +176,26 @@ class Peer:
         """
         answers: list[bytes] = []
         connection, self._heartbeats = self._connection, 0
-        for message, size_bytes in connection.receive(data, now_ms):
-            if type(message) in _OWN:
-                answers.append(self._answer(message, now_ms))
-                continue
-            if self.has_token and self.renewal.takes(message, now_ms):
-                continue
-            self._unanswered.asked(message)
-            if size_bytes <= self._short_bytes:
-                self._intake.message(self.number, message, size_bytes)
-                continue
-            for part, part_bytes in parts_of(message, size_bytes, self._part_limits):
-                self._intake.message(self.number, part, part_bytes)
-        self.partial_bytes = connection.buffered_bytes
-        if connection.error is not None:
-            raise connection.error
-        self._check_credit()
-        return b"".join(answers) if answers else b""
+        while True:
+            for message, size_bytes in connection.receive(data, now_ms):
+                if type(message) in _OWN:
+                    answers.append(self._answer(message, now_ms))
+                    continue
+                if self.has_token and self.renewal.takes(message, now_ms):
+                    continue
+                self._unanswered.asked(message)
+                if size_bytes <= self._short_bytes:
+                    self._intake.message(self.number, message, size_bytes)
+                    continue
+                for part, part_bytes in parts_of(message, size_bytes, self._part_limits):
+                    self._intake.message(self.number, part, part_bytes)
+            self.partial_bytes = connection.buffered_bytes
+            if connection.error is not None:
+                raise connection.error
+            self._check_credit()
+            if not connection.has_more:
+                return b"".join(answers) if answers else b""
+            data = b""
 
     def _answer(self, message: m.Received, now_ms: int) -> bytes:
         """Processes a message that is not for the broker. Returns the bytes to write at once."""

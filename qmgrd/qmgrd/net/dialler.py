@@ -18,19 +18,30 @@ async def dial(address: str, protocol: Callable[[], SocketSession]) -> str:
     Returns the reason for the failure, or "". A failure of TLS comes later, from the session.
     """
     loop = asyncio.get_running_loop()
+    sessions: list[SocketSession] = []  # those whose dial has not succeeded
+
+    def new_session() -> SocketSession:
+        sessions.append(protocol())
+        return sessions[-1]
+
     try:
         async with asyncio.timeout(DIAL_MAX_S):
             if address.startswith(UNIX):
-                await loop.create_unix_connection(protocol, address.removeprefix(UNIX))
+                await loop.create_unix_connection(new_session, address.removeprefix(UNIX))
             else:
                 host, port = host_and_port(address)
-                await loop.create_connection(protocol, host, port)
+                await loop.create_connection(new_session, host, port)
+        sessions.clear()
     except TimeoutError:
         return f"{address}: no answer within {DIAL_MAX_S} s"
     except OSError as error:
         return f"{address}: {error.strerror or error}"
     except ValueError as error:  # Invalid host name: "a..b" has an empty label.
         return f"{address}: {error}"
+    finally:
+        # If the time ends just after the connect, uvloop closes the transport without this call.
+        for session in sessions:
+            loop.call_soon(session.connection_lost, None)
     return ""
 
 

@@ -223,7 +223,9 @@ class SocketSession(asyncio.BufferedProtocol):
             self._host.want_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Reports the closed connection to the core."""
+        """Reports the closed connection to the core. Does nothing for one that is not open."""
+        if self._transport is None:
+            return
         if self._lingering is not None:
             self._lingering.cancel()
         why = self._why if error is None else f"{self._why}: {error}"

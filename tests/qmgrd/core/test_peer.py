@@ -21,7 +21,7 @@ from qmgr_protocol.layout import to_array
 from qmgr_protocol.states import Side
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.peer import HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
+from qmgrd.core.peer import FRAMES_MAX, HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
 from qmgrd.core.sessions.session_token import SessionTokens
 from tests.qmgrd.core.harness import SECRET, record
 
@@ -272,6 +272,24 @@ def test_requests_without_an_answer_are_bounded_too() -> None:
     pair.say(*(m.Credit(1, 1, 1) for _ in range(5 * UNANSWERED_FACTOR)))
     with pytest.raises(CreditExceeded, match="21 requests outstanding; the limit is 20"):
         pair.say(m.Cancel(1))
+
+
+def test_flood_of_short_frames_is_not_read_to_its_end() -> None:
+    """A read full of frames of 7 bytes took 80 ms before the credit was checked."""
+    pair = Pair(LimitsConfig(request_window=5))
+    pair.say(HELLO)
+    flood = b"".join(pair.wire.send(m.Cancel(1)) for _ in range(37_000))
+    with pytest.raises(CreditExceeded, match=f"{FRAMES_MAX} requests outstanding"):
+        pair.peer.receive(flood, 0)
+
+
+def test_read_of_many_frames_is_complete() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    count = FRAMES_MAX * 2 + 1
+    pair.say(*(m.Cancel(1) for _ in range(count)), m.Ping(1))
+    assert pair.waiting() == ["event", *["Cancel"] * count]
+    assert not pair.peer.partial_bytes
 
 
 # -- heartbeats

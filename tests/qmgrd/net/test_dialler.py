@@ -7,8 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from qmgrd.core.context.context import Dial
+from qmgrd.core.peer import Peer
 from qmgrd.net import dialler
 from qmgrd.net.dialler import dial
+from qmgrd.net.session import SocketSession
+from tests.qmgrd.net.test_session import Host
 
 
 def protocol() -> Any:
@@ -70,3 +74,21 @@ async def test_peer_that_does_not_answer_in_time(
             second.connect_ex(("127.0.0.1", port))
             why = await dial(f"127.0.0.1:{port}", protocol)
     assert why == f"127.0.0.1:{port}: no answer within 0.05 s"
+
+
+async def test_session_whose_dial_ends_just_after_the_connect_is_lost_once(tmp_path: Path) -> None:
+    """uvloop closes the transport of such a session, and does not call it."""
+    host, dials, loop = Host(), list[asyncio.Task[str]](), asyncio.get_running_loop()
+
+    def make_peer(session: SocketSession) -> Peer:
+        dials[0].cancel()
+        return host.make_peer(session, Dial("QM2", "far", 1))
+
+    path = str(tmp_path / "s")
+    server = await loop.create_unix_server(asyncio.Protocol, path)
+    dials.append(loop.create_task(dial(f"unix:{path}", lambda: SocketSession(host, make_peer))))
+    with pytest.raises(asyncio.CancelledError):
+        await dials[0]
+    server.close()
+    await server.wait_closed()
+    assert host.opened.qsize() == host.closed.qsize() == 1
