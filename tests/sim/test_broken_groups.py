@@ -19,6 +19,7 @@ from qmgrd.core.queue.group.groups import Groups
 from qmgrd.core.queue.group.held_groups import HeldGroups
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.returns import returns
+from tests.sim import scenario
 from tests.sim.broken import STEPS, Patch, assert_caught
 from tests.sim.group_writer import Group
 from tests.sim.world import World
@@ -127,11 +128,28 @@ def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
         return group_id in self._groups.held_groups.by_group or may_begin(self, group_id)
 
     monkeypatch.setattr(group_take._Round, "_may_begin", lax)
-    assert_caught({"group_has_one_holder"}, first=121)
+    assert_caught({"group_has_one_holder", "taken_over_is_told"}, first=2)
 
 
-def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypatch: Patch) -> None:
-    """A message that another consumer has leased must stay on the queue."""
+@pytest.fixture
+def short_lived_groups(monkeypatch: Patch) -> None:
+    """Lets incomplete groups expire soon. Otherwise, a removed group rarely has a leased member."""
+    attributes = scenario.group_attributes
+    monkeypatch.setattr(
+        scenario,
+        "group_attributes",
+        lambda random: attributes(random) | {"group_incomplete_ms": 500},
+    )
+
+
+@pytest.mark.usefixtures("short_lived_groups")
+def test_removal_of_a_group_waits_for_its_leased_members() -> None:
+    World(13, steps=STEPS).run()
+
+
+@pytest.mark.usefixtures("short_lived_groups")
+def test_leased_members_leave_with_their_group(monkeypatch: Patch) -> None:
+    """A message that a consumer has leased must stay on the queue."""
     end = group_end._end
 
     def reckless(context: Any, catalogue: Any, job: Any, queue: Any, *member: Any) -> Any:
@@ -141,4 +159,4 @@ def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypat
         return end(context, catalogue, job, queue, *member)
 
     monkeypatch.setattr(group_end, "_end", reckless)
-    assert_caught({"leased_is_left_alone"}, first=23)
+    assert_caught({"leased_is_left_alone"}, first=13)
