@@ -89,6 +89,7 @@ class AuditLaw:
             found["result"] == "OK"
             and action == "QueueMove"
             and found["object"].startswith(OF_USERS)
+            and not found["since_us"]  # The record is not the sum of moves that were only counted.
         ):
             self._recorded["move", found["object"]] += 1
             self._moved_ms.append(self._world.now_ms)
