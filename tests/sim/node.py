@@ -80,8 +80,14 @@ class PeerPort:
         self.node.ports.pop(self.peer.number, None)
         self.peer.closed(f"{self._why}: {why}")
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The number of bytes in flight to the peer, which has not read them."""
+        return len(self.wire.flow_from(self).data) if self.wire is not None else 0
+
     def write(self, data: bytes) -> None:
         if self.wire is not None:
+            self.peer.wrote(len(data))
             self.wire.send(self, data)
 
     def close(self) -> None:
@@ -159,6 +165,7 @@ class Node:
                 chance,
                 hashlib.sha256(chance).digest(),
                 clock_ns=self._look,
+                unsent_of=self._unsent_of,
             )
         except Crash:
             self.store.abort()
@@ -172,6 +179,10 @@ class Node:
         """Returns the time by which turns are measured. Each arrival and slice takes one step."""
         self._clock_ns += LOOK_NS
         return self._clock_ns
+
+    def _unsent_of(self, connection: int) -> int:
+        port = self.ports.get(connection)
+        return port.unsent_bytes if port is not None else 0
 
     def _set_clock(self, boot: Boot) -> Now:
         wall_us = self.lab.wall_us(self)

@@ -13,6 +13,7 @@ from qmgrd.core.context.audit_trail import AuditRecord, AuditTrail
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import owner
 from qmgrd.core.layout.owner import name_of
+from qmgrd.core.limits.user_unread import UserUnread
 from qmgrd.core.requests.audited import AUDITED
 from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
@@ -120,6 +121,19 @@ def test_connection_above_the_limit_is_found(monkeypatch: Patch) -> None:
 @pytest.mark.long
 def test_consumer_above_the_limit_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Session, "check_consumers", lambda self: None)
+    assert_caught("keeps_limits")
+
+
+@pytest.mark.long
+def test_delivery_above_the_limit_of_unread_bytes_is_found(monkeypatch: Patch) -> None:
+    count = UserUnread.count
+
+    def lax(self: UserUnread, *arguments: Any) -> bool:
+        count(self, *arguments)
+        self.is_full = False
+        return False
+
+    monkeypatch.setattr(UserUnread, "count", lax)
     assert_caught("keeps_limits")
 
 

@@ -123,6 +123,7 @@ class Law:
             if type(message) is m.Deliver and session is not None and session.identity.user:
                 queue, user = self._queues[message.queue_id], session.identity.user
                 self._require(self._rights[user], f"get queue {queue}", user)
+                self._check_unread(node, user)
 
     def answered(self, user: str, tag: bytes) -> None:
         """Checks that an accepted put was stored."""
@@ -172,6 +173,20 @@ class Law:
             for name, count in found.items():
                 limit = self._limits.get(user, {}).get(name, 0)
                 require(not limit or count <= limit, "keeps_limits", f"{user}: {name} is {count}")
+
+    def _check_unread(self, node: "Node", user: str) -> None:
+        """Checks that *user* had few unread bytes before the turn that delivers to it.
+
+        The daemon counts these bytes again after they grow by a sixteenth of the limit.
+        """
+        limit = self._limits[user].get("unread_bytes_max", 0)
+        unread = sum(
+            node.ports[number].unsent_bytes
+            for number, session in node.turns.broker.sessions.items()
+            if session.identity.user == user and number in node.ports
+        )
+        is_less = not limit or unread <= limit + limit // 16
+        require(is_less, "keeps_limits", f"{user} receives more, and left {unread} bytes unread")
 
     def _require(self, may: set[str], needed: str, user: str) -> None:
         self._world.watch.happened[f"users {needed.split()[0]}"] += 1

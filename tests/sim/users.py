@@ -29,7 +29,12 @@ PUTS_AHEAD_MAX = 4  # unanswered puts of a user
 # The limits of some users. Connections: a lost one may still be open when the user connects again.
 LIMITS = {
     "bob": {"puts_per_s_max": 4, "connections_max": 1, "consumers_max": 1, "streams_max": 1},
-    "eve": {"put_bytes_per_s_max": 400, "connections_max": 2, "consumers_max": 2},
+    "eve": {
+        "put_bytes_per_s_max": 400,
+        "connections_max": 2,
+        "consumers_max": 2,
+        "unread_bytes_max": 64,  # less than the bytes of a delivery
+    },
 }
 VERIFIER = str(verifier.of_nobody(b"a secret of 32 bytes for worlds.", "admin"))
 ACTS = 0.3  # fraction of the steps in which each user acts
@@ -73,6 +78,11 @@ class UserClient(Client):
                 self._move,
             )
             self._chances.choice(deeds)()
+
+    def read_slowly(self) -> None:
+        """Lets a user that has a limit of unread bytes read only in some of the rounds."""
+        if self.wire is not None and "unread_bytes_max" in LIMITS.get(self._user, {}):
+            self.wire.flow_to(self).clogged = self._chances.random() < 0.8
 
     def _body(self, queue: str, number: int = 0) -> bytes:
         """Returns a record that names the user, the queue, and the id *number* of a put."""
@@ -231,6 +241,8 @@ class Users:
         """Lets the users act in some more rounds without faults, and disconnects them."""
         if self._rounds > 0:
             self.act()
+            for user in self._clients:
+                user.read_slowly()
         elif not self._rounds:
             for client in (*self._clients, self._operator):
                 client.hang_up()
