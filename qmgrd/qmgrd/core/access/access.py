@@ -128,7 +128,8 @@ class Access:
         """
         self._grants, self._roles, self._tables = grants, roles, None
         self.is_administrator = is_administrator
-        self.forget()
+        if self.decided or self.allowed:
+            self.forget()
 
     def forget(self) -> None:
         """Forgets all decisions, because a grant of the user or of one of its roles changed."""

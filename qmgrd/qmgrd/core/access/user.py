@@ -76,9 +76,9 @@ def decode(name: str, row: bytes) -> User:
     facts = unpack(row)
     if type(facts) is not dict:
         raise ValueError("not a map")
-    verifier, roles, grants, enabled, created_us, altered_us = (
+    verifier, roles, grants, enabled, created_us, altered_us = [
         facts.pop(key, None) for key in _FIELDS
-    )
+    ]
     limits = facts.pop(_LIMITS, {})
     queue_manager, number = facts.pop(_QUEUE_MANAGER, ""), facts.pop(_NUMBER, 0)
     if type(queue_manager) is not str or type(number) is not int:

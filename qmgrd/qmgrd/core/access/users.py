@@ -409,8 +409,9 @@ class Users:
         """Gives the access of *user* the rights of its grants and roles."""
         access = self.accesses.get(user.name)
         if access is None:
-            stored = self._context.totals.stored_by(user.owner)
-            access = Access(user.name, user.owner, self._remembered, stored)
+            owner = user.owner
+            stored = self._context.totals.stored_by(owner)
+            access = Access(user.name, owner, self._remembered, stored)
             self.accesses[user.name] = access
         self.changed.add(user.name)
         self._limit(access, user)

@@ -25,7 +25,10 @@ class Totals:
 
     def stored_by(self, owner: str) -> StoredBytes:
         """Returns the bytes on the queues that *owner* created."""
-        return self._stored.setdefault(owner, StoredBytes(name_of(owner)))
+        found = self._stored.get(owner)
+        if found is None:
+            found = self._stored[owner] = StoredBytes(name_of(owner))
+        return found
 
     def count(self, queue: Queue) -> None:
         """Adds the changes of *queue* since its last count."""
