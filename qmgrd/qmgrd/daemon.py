@@ -191,6 +191,7 @@ class Daemon:
             await self._serve(listeners)
         finally:
             self._snapshots.close()
+            await self._admission.cut_off_all()
         if self._failure is not None:
             raise self._failure
 

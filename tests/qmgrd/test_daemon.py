@@ -235,6 +235,9 @@ async def test_stop_does_not_wait_for_a_client_that_reads_nothing(
         while not session.unwritten_bytes():
             await asyncio.sleep(0)
         await here.stop()
+        # Otherwise, uvloop can wait for the connection forever when it closes.
+        assert session._transport is None
+        assert not here.daemon._sessions
         await wire.close()
 
 

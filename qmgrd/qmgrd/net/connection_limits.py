@@ -9,6 +9,7 @@ limits of their own, so strangers elsewhere cannot replace them. The unix socket
 for greetings and connections, so an operator can always connect.
 """
 
+import asyncio
 from collections import Counter, OrderedDict
 from typing import Any
 
@@ -166,6 +167,16 @@ class ConnectionLimits:
                 address=session.address,
                 **facts,
             )
+
+    async def cut_off_all(self) -> None:
+        """Closes the connections that are left at the end.
+
+        uvloop could wait forever for an open connection when it closes.
+        """
+        goaway = m.Goaway(ErrorCode.SHUTTING_DOWN, "the queue manager stopped")
+        for session in list(self.sessions.values()):
+            session.cut_off(goaway, is_silent=True)
+        await asyncio.sleep(0)
 
     def tick(self, now_ms: int) -> None:
         """Closes greetings that took too long, checks tokens, and sums up suppressed log lines."""
