@@ -86,6 +86,9 @@ class Replay:
         self.first = self.next = 1
         self.dropped = self.size = 0
         self.is_whole = True  # True if the history covers all arrivals on all queues
+        # A session may have received a message at the same place before the store was restored, and
+        # then proves this by the number of its lease.
+        self.is_restored = False
         self.may_alter = False  # Accounts may be turned off just before a queue is deleted.
         self.events = 0
 
@@ -304,7 +307,8 @@ class Replay:
         elif kind == history.RETURNED:
             can = stay.is_leased is not False
         elif kind == history.SETTLED:
-            can = stay.was_handed or stay.outlived or known.kind == "publications"
+            may_prove = stay.outlived or self.is_restored
+            can = stay.was_handed or may_prove or known.kind == "publications"
         elif kind in _AT_REST:
             can = not stay.is_leased
         elif kind == history.REMOVED:
@@ -330,6 +334,7 @@ class Replay:
 
     def put_back(self, stored: Any) -> None:
         """Begins again with a store that was restored from a backup."""
+        self.is_restored = True
         self.queues.clear()
         self.there.clear()
         self.is_whole = False
