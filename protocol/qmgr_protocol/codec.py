@@ -30,7 +30,7 @@ from qmgr_protocol.errors import FrameMalformed
 LENGTH_MAX = 20_000  # maximum number of elements of an array, or of entries of a map
 SMALL_BYTES = 512
 BUILT_MAX_BYTES = 6 * 1024 * 1024
-# The same limit for a frame between two queue managers, which then takes 20 ms at most. A put of
+# The same limit for a frame between two queue managers, which then takes about 20 ms. A put of
 # 10,000 records, 2,000 of them with properties, needs 464,000 bytes.
 LINK_BUILT_MAX_BYTES = 512 * 1024
 CONTAINER_BYTES, ELEMENT_BYTES = 64, 8  # cost of an array or a map, and of each element
