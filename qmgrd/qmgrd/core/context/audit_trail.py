@@ -131,8 +131,16 @@ class AuditTrail:
             return
         if key is not own:
             _, user, method, address, kind, object_, _ = key
-            record = replace(record, user=user, method=method, address=address, kind=kind)
-            record = replace(record, object=object_, client="", detail={})
+            record = replace(
+                record,
+                user=user,
+                method=method,
+                address=address,
+                kind=kind,
+                object=object_,
+                client="",
+                detail={},
+            )
         record = replace(record, priority=min(record.priority, ROUTINE))
         self._subjects[key] = _Repeated(record, now.wall_us)
         source = _source(record)

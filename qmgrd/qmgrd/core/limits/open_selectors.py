@@ -33,8 +33,8 @@ class OpenSelectors:
     def check(self, owner: str, where: str, code: ErrorCode) -> None:
         """Checks that *owner* may open the selector *where*.
 
-        A user may use half of what others leave, so that no user takes all. Without a user, which
-        "" stands for, all that is left may be used.
+        A user may use half of what others leave, so that no user takes all. A connection without a
+        user (*owner* is "") may use all that others leave.
 
         Raises:
             RequestError: *code*, if the selectors are too long.

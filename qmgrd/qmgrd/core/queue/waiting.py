@@ -54,8 +54,9 @@ class Waiting:
         # Consumers with separate positions.
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()
         self.selecting_in: dict[bytes, dict[Consumer, None]] = {}  # those with a prefix, by prefix
-        # Messages that became available, as pairs of a priority and an arrival number, by the
-        # prefix of the consumers. The empty prefix stands for all consumers that select.
+        # Messages that became available, as pairs of a priority and an arrival number. They are
+        # listed by the prefix of the consumers that may select them, or under the empty prefix if
+        # all consumers with a selector may.
         self.available: dict[bytes, dict[tuple[int, int], None]] = {}
         self.ending: dict[Consumer, None] = {}  # gets that end after a last search
         # Consumers that seek through an index, by prefix.
