@@ -43,6 +43,7 @@ MARK = "\x1e"
 TIMEOUT_S = 280  # a deadline, not a measurement: Spark takes a minute on a busy machine
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
+    (re.compile(r"(?<=ends )\d{4}-\d\d-\d\d"), "DAY"),  # of a certificate
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
     (re.compile(r"\bnow\b|\b[\d,.]+ ?(ms|s|min)\b( ago)?"), "AGO"),
     (re.compile(r"\b[\d,.]+ (B|KiB|MiB|GiB|TiB)\b"), "SIZE"),

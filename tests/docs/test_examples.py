@@ -116,6 +116,7 @@ def test_session_continues_from_block_to_block() -> None:
     [
         ("put on Q: NYC.1790000000000000", "put on Q: NYC.1795265697240073", True),
         ("3 s ago", "now", True),
+        ("nyc.crt ends 2027-11-28", "nyc.crt ends 2028-01-01", True),
         ("b", "retrying for up to 60 s: cannot connect\nb\n", True),
         ("qmctl.host7.4711  client", "qmctl.vm.a-b.12      client", True),
         ("ready 1", "ready 2", False),
