@@ -234,7 +234,7 @@ class CursorRow(TypedDict):
 
 
 class HistoryShown(TypedDict):
-    """The range of rows in the journal, and its cursors."""
+    """The range of rows in the history, and its cursors."""
 
     manager: str
     store_id: str

@@ -70,7 +70,7 @@ def look(world: "Chance", *, is_at_rest: bool = False) -> None:
     for node in world.nodes.values():
         if node.up:
             broker = node.turns.broker
-            node.replay.look(broker.context.journal, broker.catalogue.by_id.values())
+            node.replay.look(broker.context.history, broker.catalogue.by_id.values())
         found, node.replay.transferred = node.replay.transferred, []
         for peer, uid in found:
             there = world.nodes[peer].replay

@@ -7,8 +7,7 @@ import pytest
 
 from qmgr_protocol import history
 from qmgrd.core.jobs import drop
-from qmgrd.core.queue import journal
-from qmgrd.core.queue.journal import Account, Journal
+from qmgrd.core.queue.history import Account, Cursor, History
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.requests import history as history_admin
 from tests.sim import accounts
@@ -141,32 +140,32 @@ def test_wrong_priority_is_found(monkeypatch: Patch) -> None:
 
 def test_history_stored_a_turn_late_is_found(monkeypatch: Patch) -> None:
     """A crash between the two turns loses the history."""
-    write, waiting = Journal.write, dict[int, Any]()
+    write, waiting = History.write, dict[int, Any]()
 
-    def late(self: Journal, context: Any) -> None:
+    def late(self: History, context: Any) -> None:
         now, self._pending = self._pending, waiting.pop(id(self), [])
         write(self, context)
         waiting[id(self)] = now
 
-    monkeypatch.setattr(Journal, "write", late)
+    monkeypatch.setattr(History, "write", late)
     assert_caught("accounts_are_true")
 
 
 def test_overwritten_row_is_found(monkeypatch: Patch) -> None:
-    write = Journal.write
+    write = History.write
 
-    def over(self: Journal, context: Any) -> None:
+    def over(self: History, context: Any) -> None:
         if self.next % 50 == 49:
             self.next -= 1
         write(self, context)
 
-    monkeypatch.setattr(Journal, "write", over)
+    monkeypatch.setattr(History, "write", over)
     assert_caught("rows_are_in_line")
 
 
 def test_trim_of_one_row_too_many_is_found(monkeypatch: Patch) -> None:
-    wanted_from = Journal._wanted_from
-    monkeypatch.setattr(Journal, "_wanted_from", lambda self: wanted_from(self) + 1)
+    wanted_from = History._wanted_from
+    monkeypatch.setattr(History, "_wanted_from", lambda self: wanted_from(self) + 1)
     assert_caught("rows_are_kept")
 
 
@@ -177,14 +176,14 @@ def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
     def with_another(world: Chance) -> None:
         populate(world)
         for node in world.nodes.values():
-            cursors = node.turns.broker.context.journal.cursors
-            cursors["IDLE"] = journal.Cursor(0, 1)
+            cursors = node.turns.broker.context.history.cursors
+            cursors["IDLE"] = Cursor(0, 1)
 
-    def fastest(self: Journal) -> int:
+    def fastest(self: History) -> int:
         return max((one.position for one in self.cursors.values()), default=self.first - 1) + 1
 
     monkeypatch.setattr(accounts, "populate", with_another)
-    monkeypatch.setattr(Journal, "_wanted_from", fastest)
+    monkeypatch.setattr(History, "_wanted_from", fastest)
     assert_caught("rows_are_kept", "exported_once")
 
 
@@ -218,19 +217,19 @@ def test_cursor_that_moves_back_is_found(monkeypatch: Patch) -> None:
 
 
 def test_cursor_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Journal, "store_cursor", lambda self, context, name: None)
+    monkeypatch.setattr(History, "store_cursor", lambda self, context, name: None)
     assert_caught("rows_are_kept", "exported_once")
 
 
 def test_page_without_one_of_its_rows_is_found(monkeypatch: Patch) -> None:
-    read = Journal.read
+    read = History.read
 
-    def hasty(self: Journal, *arguments: Any) -> Iterator[Any]:
+    def hasty(self: History, *arguments: Any) -> Iterator[Any]:
         for row in read(self, *arguments):
             if row.seq % 11:
                 yield row
 
-    monkeypatch.setattr(Journal, "read", hasty)
+    monkeypatch.setattr(History, "read", hasty)
     assert_caught("exported_once")
 
 

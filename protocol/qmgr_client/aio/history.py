@@ -67,7 +67,7 @@ class History(Asker):
         return await self._row(HistoryPage, m.HistoryRead, after, until, bytes_max)
 
     async def history_show(self) -> HistoryShown:
-        """Returns the range of rows in the journal, and its cursors."""
+        """Returns the range of rows in the history, and its cursors."""
         return await self._row(HistoryShown, m.HistoryShow)
 
     async def cursor_commit(self, cursor: str, position: int) -> CursorRow:

@@ -50,7 +50,7 @@ class History(Bridge[aio_admin.Admin]):
         return self._call(self._aio.history_read(after, until, bytes_max))
 
     def history_show(self) -> HistoryShown:
-        """Returns the range of rows in the journal, and its cursors."""
+        """Returns the range of rows in the history, and its cursors."""
         return self._call(self._aio.history_show())
 
     def cursor_commit(self, cursor: str, position: int) -> CursorRow:

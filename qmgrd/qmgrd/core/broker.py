@@ -159,7 +159,7 @@ class Broker:
         context.turns += 1
         self._room.divide(space)
         self.auditor.begin_turn()
-        context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
+        context.history.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
     def opened(
         self,
@@ -418,9 +418,9 @@ class Broker:
         """Returns the store clock time at which the next turn is due, or None."""
         context = self.context
         if context.is_maintenance:
-            return context.journal.due_ms
+            return context.history.due_ms
         timer_ms, schedule_ms = context.timers.next_ms(), context.schedule.next_ms
-        due = timer_ms, schedule_ms, context.journal.due_ms, context.audit.due_ms
+        due = timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms
         return min((ms for ms in due if ms is not None), default=None)
 
     def shutdown(self) -> None:

@@ -68,7 +68,7 @@ def _has_topic(broker: "Broker", message: m.TopicSet) -> bool:
 
 
 def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
-    return message.cursor in broker.context.journal.cursors
+    return message.cursor in broker.context.history.cursors
 
 
 def _row(kind: type[Kind], growth: Growth, exists: Callable[["Broker", Kind], bool]) -> _Row:

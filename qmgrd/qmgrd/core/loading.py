@@ -34,7 +34,7 @@ def load(
     """
     tx, aside = context.tx, context.aside
     aside.load(context)
-    context.journal.load(tx, context.now, lambda key: aside.guard(context, key))
+    context.history.load(tx, context.now, lambda key: aside.guard(context, key))
     jobs.load()
     context.schedule.load(tx)
     context.peers.load(tx)

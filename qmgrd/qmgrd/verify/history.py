@@ -1,6 +1,6 @@
 """History.
 
-Its rows have no gaps in the range that the journal states, and its cursors are valid.
+Its rows have no gaps in the range that its state says, and its cursors are valid.
 """
 
 import struct
@@ -17,7 +17,7 @@ _NONSENSE = (FrameMalformed, ValueError, TypeError, KeyError, struct.error)
 
 
 def check_history(found: Findings, tx: Transaction) -> None:
-    """Checks the journal's state against its rows."""
+    """Checks the history's state against its rows."""
     first = next_ = 1
     size = 0
     try:
@@ -25,7 +25,7 @@ def check_history(found: Findings, tx: Transaction) -> None:
         if state is not None:
             first, next_, size, _ = keys.HISTORY_ROW.unpack(state)
     except (rows.RowDamaged, struct.error) as error:
-        found.add("seal", keys.HISTORY, f"the journal's state: {error}")
+        found.add("seal", keys.HISTORY, f"the history's state: {error}")
         return
     present_bytes, seqs = 0, range(first, next_)
     expected = iter(seqs)
@@ -46,7 +46,7 @@ def check_history(found: Findings, tx: Transaction) -> None:
     if missing is not None:
         found.add("history", keys.history(missing), f"row {missing} of history is missing")
     elif present_bytes != size:
-        what = f"history has {present_bytes} bytes, but the journal states {size}"
+        what = f"history has {present_bytes} bytes, but its state says {size}"
         found.add("history", keys.HISTORY, what)
     _check_cursors(found, tx, first, next_)
 

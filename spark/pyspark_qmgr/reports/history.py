@@ -15,7 +15,7 @@ def stays(history: DataFrame) -> DataFrame:
 
     queue_manager, store_id, queue, arrival, message_id   identify the stay
     origin, created_at   of the message
-    put_at               the time of arrival; null if the journal began later
+    put_at               the time of arrival; null if the history began later
     delivered_at         the time of the first delivery to a consumer; null if none
     returns              the number of returns
     left_at, ended       the time and the event of leaving; null if the message is on the queue

@@ -7,7 +7,7 @@
     messages   snapshot and queue      arrival    the snapshot, if the export is full
     history    snapshot                (none)     the snapshot, if the export is full
 
-Rows with the same position are exported together. A row of the journal can describe many messages.
+Rows with the same position are exported together. A row of the history can describe many messages.
 
 In this module, the rows of a feed come from snapshots. In live.py, they come from a running queue
 manager, and `taken` moves its cursor.

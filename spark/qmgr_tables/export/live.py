@@ -21,7 +21,7 @@ from qmgr_tables.export.sink import Sink, Sizes
 from qmgr_tables.options import Options
 from qmgr_tables.stream.access import BY_ENVIRONMENT, Access
 from qmgr_tables.stream.connection import DataLost, ManagerAway
-from qmgr_tables.stream.history_feed import HistoryFeed as Journal
+from qmgr_tables.stream.history_feed import HistoryFeed
 from qmgr_tables.stream.url import RowRange
 from qmgr_tables.tables.history import HISTORY
 from qmgrd.snapshot.finder import StoredSnapshot
@@ -55,13 +55,13 @@ def export_live(
         ExportUnavailable: The queue manager does not answer.
         ExportFailed: The export was interrupted.
     """
-    with Journal(address, wait_ms, access=access) as journal:
+    with HistoryFeed(address, wait_ms, access=access) as history:
         try:
 
             def begin(sink: Sink) -> list[Feed]:
                 # The state is read under the lock, because another export may have changed it
                 # before.
-                return [_feed(journal, cursor, options, wait_ms, sink, access)]
+                return [_feed(history, cursor, options, wait_ms, sink, access)]
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
@@ -76,24 +76,24 @@ def export_live(
 
 
 def _feed(
-    journal: Journal, cursor: str, options: Options, wait_ms: int, sink: Sink, access: Access
+    history: HistoryFeed, cursor: str, options: Options, wait_ms: int, sink: Sink, access: Access
 ) -> Feed:
     """Makes the cursor keep the existing rows.
 
     Returns the feed of these rows.
     """
-    state = journal.state()
+    state = history.state()
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(
-            f"{journal.address}: the history ends with row {state.last}, but row {after} was "
+            f"{history.address}: the history ends with row {state.last}, but row {after} was "
             "exported: the store was restored from a backup; export to a new directory"
         )
-    journal.commit(cursor, max(after, state.first - 1))
+    history.commit(cursor, max(after, state.first - 1))
 
     def rows(after: int) -> Iterator[pa.Table]:
         found = RowRange(
-            journal.address,
+            history.address,
             state.queue_manager,
             state.store_id,
             max(after, state.first - 1),
@@ -105,11 +105,11 @@ def _feed(
         return whole_positions((pa.Table.from_batches([batch]) for batch in found), "seq")
 
     def taken(position: int) -> None:
-        journal.commit(cursor, position)
+        history.commit(cursor, position)
 
     now_us = time.time_ns() // 1_000
     there = StoredSnapshot(
-        journal.address,
+        history.address,
         "",
         state.queue_manager,
         0,

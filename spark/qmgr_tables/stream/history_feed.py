@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class State(NamedTuple):
-    """The state of a journal, which has the rows from first up to next (exclusive)."""
+    """The state of a history, which has the rows from first up to next (exclusive)."""
 
     queue_manager: str
     store_id: str
@@ -60,7 +60,7 @@ class HistoryFeed(Connection):
         self._skip_lost = skip_lost
 
     def state(self, wait_ms: int | None = None) -> State:
-        """Returns the current state of the journal.
+        """Returns the current state of the history.
 
         Args:
             wait_ms: The time to wait. None means the wait_ms of the feed.

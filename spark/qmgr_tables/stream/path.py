@@ -30,7 +30,7 @@ class SpanPart(NamedTuple):
 
 
 class Snapshots:
-    """The journals in snapshots, including later snapshots, as a source."""
+    """The histories in snapshots, including later snapshots, as a source."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options

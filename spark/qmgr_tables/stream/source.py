@@ -27,7 +27,7 @@ class StreamPart(Protocol):
 
 
 class Source(Protocol):
-    """The data of a stream: journals or queues."""
+    """The data of a stream: histories or queues."""
 
     def begin(self) -> Offsets:
         """Returns the start of a stream without a checkpoint. History is kept from the start on.

@@ -4,11 +4,11 @@ from qmgr_tables.stream.browse import Browsing
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.path import Snapshots
 from qmgr_tables.stream.source import Source
-from qmgr_tables.stream.url import Journals
+from qmgr_tables.stream.url import Histories
 
 
 def source_of(options: StreamOptions) -> Source:
     """Returns the source of a stream with *options*."""
     if not options.urls:
         return Snapshots(options)
-    return Journals(options) if options.of.table == "history" else Browsing(options)
+    return Histories(options) if options.of.table == "history" else Browsing(options)

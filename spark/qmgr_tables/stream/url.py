@@ -44,8 +44,8 @@ class RowRange(NamedTuple):
             yield from batches(rows, source, schema, partial(wants, options))
 
 
-class Journals:
-    """The journals of running queue managers, as a source."""
+class Histories:
+    """The histories of running queue managers, as a source."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -74,7 +74,7 @@ class Journals:
         if any("/" in name for name in start):
             raise DataLost(
                 f"the checkpoint has {next(iter(start))[:80]!r}, which is not a "
-                f"journal: it belongs to a stream of messages; choose another checkpointLocation"
+                f"history: it belongs to a stream of messages; choose another checkpointLocation"
             )
         found, met = dict(start), set()
         for url, state in self._managers.states(wait=wait):
@@ -183,7 +183,7 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raises DataLost if the journal differs from the journal that was read up to *after*."""
+        """Raises DataLost if the history differs from the history that was read up to *after*."""
         if state.last < after:
             self._lose(
                 f"{url}: history was read up to row {after}, but ends with row "

@@ -1,6 +1,6 @@
-"""The table of history: the events of messages, from the journals in snapshots.
+"""The table of history: the events of messages, from the histories in snapshots.
 
-Snapshots of one store overlap, because each snapshot contains all rows that the journal had at that
+Snapshots of one store overlap, because each snapshot contains all rows that the history had at that
 time. A query reads each row of history once, from the newest snapshot that contains it.
 """
 

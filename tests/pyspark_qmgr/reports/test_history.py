@@ -8,7 +8,7 @@ from tests.pyspark_qmgr.reports import made
 pytestmark = pytest.mark.spark
 
 
-def test_events_are_those_of_the_journal() -> None:
+def test_events_are_those_of_the_history() -> None:
     assert set(ENTER + LEAVE) <= set(EVENTS)
     still_there = {"available", "delivered", "returned", "republished", "parked"}
     assert set(EVENTS).difference(ENTER, LEAVE) == still_there

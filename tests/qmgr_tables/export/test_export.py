@@ -361,15 +361,15 @@ def kill_until_done(path: Path, directory: Path, format: str, chance: random.Ran
 
 
 class Span(NamedTuple):
-    """Rows of a scripted journal, in the form in which table history plans them."""
+    """Rows of a scripted history, in the form in which table history plans them."""
 
     snapshot: StoredSnapshot
     first: int
     stop: int
 
 
-def journal(first: int, stop: int) -> Table:
-    """Returns a table of history in which each number of the journal describes three messages."""
+def history(first: int, stop: int) -> Table:
+    """Returns a table of history in which each number of the history describes three messages."""
     columns = (Column("seq", pa.int64(), ""), Column("body", pa.binary(), ""))
 
     def plan(snapshots: list[StoredSnapshot], options: Options) -> list[Span]:
@@ -390,9 +390,9 @@ def test_history_goes_on_by_its_numbers(
     snapshot: Path, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []
-    monkeypatch.setitem(TABLES, "history", journal(1, 1))
+    monkeypatch.setitem(TABLES, "history", history(1, 1))
     for first, stop in ((1, 31), (1, 31), (21, 51), (60, 80)):
-        monkeypatch.setitem(TABLES, "history", journal(first, stop))
+        monkeypatch.setitem(TABLES, "history", history(first, stop))
         done = run(snapshot, tmp_path, table="history", format=format, sizes=TINY)
         told.append((sum(part.rows for part in done.written), len(done.skipped)))
     assert told == [(90, 0), (0, 0), (60, 0), (60, 1)]

@@ -93,7 +93,7 @@ def test_other_store_is_no_answer(tmp_path: Path) -> None:
 
 
 class Scripted(HistoryFeed):
-    """A feed of a damaged journal."""
+    """A feed of a damaged history."""
 
     def __init__(self, rows: dict[int, bytes | RequestError], *, skip_lost: bool) -> None:
         super().__init__("nowhere:1", 0, skip_lost=skip_lost)

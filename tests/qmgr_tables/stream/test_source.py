@@ -8,9 +8,9 @@ from qmgr_tables.stream.browse import Browsing
 from qmgr_tables.stream.options import parse
 from qmgr_tables.stream.path import Snapshots
 from qmgr_tables.stream.source import Source
-from qmgr_tables.stream.url import Journals
+from qmgr_tables.stream.url import Histories
 
-URL: Source = Journals(parse({"url": "nowhere:1", "cursor": "lake"}))
+URL: Source = Histories(parse({"url": "nowhere:1", "cursor": "lake"}))
 PATH: Source = Snapshots(parse({"path": "/nowhere"}))
 MESSAGES: Source = Browsing(parse({"url": "nowhere:1", "table": "messages"}))
 

@@ -1,4 +1,4 @@
-"""Tests of the journals of running queue managers, as a stream sees them."""
+"""Tests of the histories of running queue managers, as a stream sees them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,14 +13,14 @@ from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import State
 from qmgr_tables.stream.options import parse
 from qmgr_tables.stream.source import Offsets, StreamPart
-from qmgr_tables.stream.url import Journals
+from qmgr_tables.stream.url import Histories
 from qmgr_tables.tables.history_batch import SCHEMA
 from tests.qmgr_client.served import Server, address_of
 
 
-def journals(*directories: Path, **options: str) -> Journals:
+def histories(*directories: Path, **options: str) -> Histories:
     urls = ",".join(address_of(directory) for directory in directories)
-    return Journals(parse({"url": urls, "cursor": "lake", "waitMs": "0", **options}))
+    return Histories(parse({"url": urls, "cursor": "lake", "waitMs": "0", **options}))
 
 
 @contextmanager
@@ -48,13 +48,13 @@ def cursor_of(client: Client) -> int | None:
     return cursors.get("lake")
 
 
-def read(source: Journals, start: Offsets, end: Offsets, **options: str) -> list[dict[str, Any]]:
+def read(source: Histories, start: Offsets, end: Offsets, **options: str) -> list[dict[str, Any]]:
     of = source._options.of
     parts = source.parts(start, end, of._replace(**{k: int(v) for k, v in options.items()}))  # type: ignore[arg-type]
     return rows_of(parts, source)
 
 
-def rows_of(parts: list[StreamPart], source: Journals) -> list[dict[str, Any]]:
+def rows_of(parts: list[StreamPart], source: Histories) -> list[dict[str, Any]]:
     of = source._options.of
     return [row for part in parts for batch in part.read(of, SCHEMA) for row in batch.to_pylist()]
 
@@ -62,7 +62,7 @@ def rows_of(parts: list[StreamPart], source: Journals) -> list[dict[str, Any]]:
 def test_cursor_keeps_history_from_the_beginning_on(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
-        source = journals(tmp_path)
+        source = histories(tmp_path)
         store = store_of(client)
         assert cursor_of(client) is None
         assert source.begin() == {store: 0}
@@ -89,11 +89,11 @@ def test_latest_leaves_out_what_is_there_and_a_cursor_that_is_there_decides(tmp_
     with served(tmp_path) as client:
         happen(client, 3)
         store = store_of(client)
-        latest = journals(tmp_path, startingOffsets="latest")
+        latest = histories(tmp_path, startingOffsets="latest")
         assert latest.begin() == {store: 3} == {store: cursor_of(client)}
         happen(client, 2)
         assert latest.begin() == {store: 3}
-        assert journals(tmp_path).begin() == {store: 3}
+        assert histories(tmp_path).begin() == {store: 3}
 
 
 def test_store_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_store_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> No
         happen(first, 2)
         happen(second, 3)
         stores = store_of(first), store_of(second)
-        source = journals(one, two)
+        source = histories(one, two)
         start = {stores[0]: 1}
         end = source.ends(start, wait=False)
         assert end == {stores[0]: 2, stores[1]: 0}
@@ -126,7 +126,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
-    source = journals(one, two, waitMs="3600000")
+    source = histories(one, two, waitMs="3600000")
     with served(one) as first:
         with served(two) as second:
             stores = store_of(first), store_of(second)
@@ -139,7 +139,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
         with served(two) as second:
             last = happen(second, 1)
             assert source.ends(start, wait=False) == {stores[0]: 2, stores[1]: last}
-    impatient = journals(one)
+    impatient = histories(one)
     with pytest.raises(ManagerAway, match="is qmgrd running there"):
         impatient.ends(start, wait=False)
     with pytest.raises(ManagerAway, match="waited for 0 ms"):
@@ -150,7 +150,7 @@ def test_commit_that_cannot_be_done_is_done_by_the_next(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 4)
         store = store_of(client)
-        source = journals(tmp_path)
+        source = histories(tmp_path)
         start = source.begin()
         source.ends(start, wait=False)
     source.commit({store: 1})
@@ -167,7 +167,7 @@ def test_cursor_that_was_deleted_is_made_again(
     with served(tmp_path) as client:
         happen(client, 4)
         store = store_of(client)
-        source = journals(tmp_path)
+        source = histories(tmp_path)
         source.begin()
         client.admin.cursor_delete("lake")
         assert source.ends({store: 2}, wait=False) == {store: 4}
@@ -185,8 +185,8 @@ def test_history_that_is_gone_is_an_error_or_skipped(
         happen(client, 1)
         assert client.admin.history_show()["first"] == 5
         with pytest.raises(DataLost, match="rows 2 to 4 of history were deleted"):
-            journals(tmp_path).ends({store: 1}, wait=False)
-        source = journals(tmp_path, failOnDataLoss="false")
+            histories(tmp_path).ends({store: 1}, wait=False)
+        source = histories(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 1}, wait=False) == {store: 7}
         assert [row["seq"] for row in read(source, {store: 1}, {store: 7})] == [5, 6, 7]
         assert "rows 2 to 4 of history were deleted" in caplog.text
@@ -197,8 +197,8 @@ def test_store_that_was_restored_is_an_error_or_gone_on_with(tmp_path: Path) -> 
         happen(client, 3)
         store = store_of(client)
         with pytest.raises(DataLost, match="up to row 9, but ends with row 3: the"):
-            journals(tmp_path).ends({store: 9}, wait=False)
-        source = journals(tmp_path, failOnDataLoss="false")
+            histories(tmp_path).ends({store: 9}, wait=False)
+        source = histories(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 9}, wait=False) == {store: 3}
         assert read(source, {store: 9}, {store: 3}) == []
 
@@ -208,7 +208,7 @@ def test_cursor_that_went_back_betrays_a_store_that_was_restored(tmp_path: Path)
         happen(client, 5)
         store = store_of(client)
         client.admin.cursor_commit("other", 2)
-        source = journals(tmp_path)
+        source = histories(tmp_path)
         source.ends(source.begin(), wait=False)
         source.commit({store: 4})
         client.admin.cursor_delete("lake")
@@ -224,8 +224,8 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
         happen(client, 1)
         store = store_of(client)
         with pytest.raises(DataLost, match="none of these has store 0000 any more: name the"):
-            journals(tmp_path).ends({store: 0, "0000": 5}, wait=False)
-        source = journals(tmp_path, failOnDataLoss="false")
+            histories(tmp_path).ends({store: 0, "0000": 5}, wait=False)
+        source = histories(tmp_path, failOnDataLoss="false")
         # If the store appears again, the stream continues from this position.
         assert source.ends({store: 0, "0000": 5}, wait=False) == {store: 1, "0000": 5}
         with pytest.raises(DataLost, match="none of these has store 0000 of the checkpoint"):
@@ -237,9 +237,9 @@ def test_checkpoint_of_messages_is_named(tmp_path: Path, fail: str) -> None:
     with served(tmp_path) as client:
         start = {f"{store_of(client)}/1": 5}
         with pytest.raises(
-            DataLost, match="/1', which is not a journal: it belongs to a stream of"
+            DataLost, match="/1', which is not a history: it belongs to a stream of"
         ):
-            journals(tmp_path, failOnDataLoss=fail).ends(start, wait=False)
+            histories(tmp_path, failOnDataLoss=fail).ends(start, wait=False)
 
 
 def test_cursor_that_loses_a_race_with_a_limit_begins_where_history_does(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_cursor_that_loses_a_race_with_a_limit_begins_where_history_does(tmp_pat
         happen(client, 3)
         client.admin.cursor_commit("other", 2)
         happen(client, 1)
-        source = journals(tmp_path)
+        source = histories(tmp_path)
         url = address_of(tmp_path)
         stale = State("QM1", store_of(client), 1, 4, {})
         assert source._new(url, stale) == client.admin.history_show()["first"] - 1
@@ -257,9 +257,9 @@ def test_same_parts_whenever_they_are_asked_for(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 9)
         store = store_of(client)
-        first = journals(tmp_path)
+        first = histories(tmp_path)
         planned = first.parts({store: 0}, {store: 6}, first._options.of)
         happen(client, 5)
-        again = journals(tmp_path)
+        again = histories(tmp_path)
         assert again.parts({store: 0}, {store: 6}, again._options.of) == planned
         assert [row["seq"] for row in rows_of(planned, again)] == [1, 2, 3, 4, 5, 6]

@@ -20,28 +20,28 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from qmgr_config.model import Config
-from qmgr_protocol import history
+from qmgr_protocol import history as wire
 from qmgr_protocol.codec import unpack
 from qmgrd.core.catalogue.attributes import bounds
 from qmgrd.core.catalogue.system import AUDIT
 from qmgrd.core.catalogue.templates import Template, Templates
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.queue.journal import Journal
+from qmgrd.core.queue.history import History
 from qmgrd.core.queue.queue import Queue
 from tests.qmgrd.core.past import COMES, GOES, Told, tell
 from tests.sim.ledger import require
 from tests.sim.store import Change
 
 Place = tuple[int, int]  # queue id and arrival
-KINDS = {name: kind for kind, name in enumerate(history.EVENTS)}
-_AT_REST = {history.AVAILABLE, history.EXPIRED, history.MOVED, history.TRANSFERRED, history.LOST}
+KINDS = {name: kind for kind, name in enumerate(wire.EVENTS)}
+_AT_REST = {wire.AVAILABLE, wire.EXPIRED, wire.MOVED, wire.TRANSFERRED, wire.LOST}
 _BY_LANE = {
-    keys.LANE_DELAYED: history.RETURNED,
-    keys.LANE_PARKED: history.PARKED,
-    keys.LANE_DAMAGED: history.DAMAGED,
+    keys.LANE_DELAYED: wire.RETURNED,
+    keys.LANE_PARKED: wire.PARKED,
+    keys.LANE_DAMAGED: wire.DAMAGED,
 }
-_FROM_LANE = {keys.LANE_DELAYED: history.AVAILABLE, keys.LANE_PARKED: history.REPUBLISHED}
+_FROM_LANE = {keys.LANE_DELAYED: wire.AVAILABLE, keys.LANE_PARKED: wire.REPUBLISHED}
 _REMOTE = ("remote", "alias", "proxy")
 
 
@@ -261,7 +261,7 @@ class Replay:
             is_there = place in after if is_changed else was_there[place]
             fact = f"{self.name}: {place} of {self.queues[place[0]]}, stored in lane "
             fact += f"{before.get(place)} and now {after.get(place)}, events "
-            fact += f"{sorted(history.EVENTS[kind] for kind in kinds[place])}"
+            fact += f"{sorted(wire.EVENTS[kind] for kind in kinds[place])}"
             require(is_there == (place in self.there), "accounts_are_true", fact)
             if place in before and place in after and before[place] != after[place]:
                 _moved(before[place], after[place], kinds[place], fact)
@@ -270,7 +270,7 @@ class Replay:
         """Remembers values to check against the histories of other queue managers."""
         if kind in COMES:
             self.ever.add(one.message_id)
-        elif kind == history.TRANSFERRED:
+        elif kind == wire.TRANSFERRED:
             self.transferred.append((one.peer, one.message_id))
 
     def _happened(self, one: Told, kind: int, place: Place, lanes: dict[Place, int]) -> None:
@@ -278,7 +278,7 @@ class Replay:
         fact = f"{self.name}: {one}"
         if kind in COMES:
             is_published = self.queues[place[0]].kind == "publications"
-            right = history.PUBLISHED if is_published else history.PUT
+            right = wire.PUBLISHED if is_published else wire.PUT
             require(kind == right, "accounts_are_possible", fact)
             require(place not in self.there, "accounts_are_true", f"arrived twice, {fact}")
             require((one.delivered, one.failed) == (0, 0), "accounts_agree", fact)
@@ -291,35 +291,35 @@ class Replay:
         assert stay is not None
         _agrees(stay, one, kind, fact)
         self._is_possible(stay, one, kind, lanes.get(place), fact)
-        if kind == history.DELIVERED:
+        if kind == wire.DELIVERED:
             stay.is_leased = stay.was_handed = True
-        elif kind in (history.RETURNED, history.PARKED, history.DAMAGED):
+        elif kind in (wire.RETURNED, wire.PARKED, wire.DAMAGED):
             stay.is_leased = False
-        if kind == history.PARKED:
+        if kind == wire.PARKED:
             lanes[place] = keys.LANE_PARKED
         if kind in GOES:
             del self.there[place]
 
     def _is_possible(self, stay: Stay, one: Told, kind: int, lane: int | None, fact: str) -> None:
         known, fact = self.queues[one.queue_id], f"{fact}, in lane {lane}"
-        if kind == history.DELIVERED:
+        if kind == wire.DELIVERED:
             can = not stay.is_leased and known.kind in ("local", "subscription")
-        elif kind == history.RETURNED:
+        elif kind == wire.RETURNED:
             can = stay.is_leased is not False
-        elif kind == history.SETTLED:
+        elif kind == wire.SETTLED:
             may_prove = stay.outlived or self.is_restored
             can = stay.was_handed or may_prove or known.kind == "publications"
         elif kind in _AT_REST:
             can = not stay.is_leased
-        elif kind == history.REMOVED:
+        elif kind == wire.REMOVED:
             can = not stay.is_leased or known.is_deleted
         else:
             can = True
-        if kind == history.AVAILABLE:
+        if kind == wire.AVAILABLE:
             can = can and lane == keys.LANE_DELAYED
-        elif kind == history.REPUBLISHED:
+        elif kind == wire.REPUBLISHED:
             can = can and lane == keys.LANE_PARKED
-        elif kind == history.LOST:
+        elif kind == wire.LOST:
             can = can and stay.outlived
         require(can, "accounts_are_possible", fact)
 
@@ -357,10 +357,10 @@ class Replay:
         }
         self.is_whole = False
 
-    def look(self, journal: Journal, queues: Iterable[Queue]) -> None:
+    def look(self, history: History, queues: Iterable[Queue]) -> None:
         """Checks the deliveries in the history and in memory against the leases."""
         handed = defaultdict[int, set[int]](set)
-        for row in history.encode(0, 0, journal._pending):
+        for row in wire.encode(0, 0, history._pending):
             for one in tell(0, row):
                 fact = f"{self.name}: {one} is not stored"
                 require(one.event == "delivered", "accounts_are_true", fact)
@@ -392,20 +392,20 @@ def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
 
 def _agrees(stay: Stay, one: Told, kind: int, fact: str) -> None:
     """Checks an event against earlier events of the same message."""
-    is_rotten = kind == history.DAMAGED or one.size is None
+    is_rotten = kind == wire.DAMAGED or one.size is None
     for before, now in ((stay.uid, one.message_id), (stay.size, one.size)):
         same = None in (before, now) or before == now or is_rotten
         require(same, "accounts_agree", f"{fact}, not {before}")
     same = stay.priority in (None, one.priority)
     require(same, "accounts_agree", f"{fact}, not priority {stay.priority}")
-    if kind == history.REPUBLISHED:
+    if kind == wire.REPUBLISHED:
         stay.counts = (0, 0)
     if one.delivered is None or one.failed is None:
         return
     counts = one.delivered, one.failed
     if stay.counts is not None:
         more = [now - before for now, before in zip(counts, stay.counts, strict=True)]
-        may_rise = kind in (history.RETURNED, history.DEAD_LETTERED, history.PARKED)
+        may_rise = kind in (wire.RETURNED, wire.DEAD_LETTERED, wire.PARKED)
         can = all(0 <= rise <= may_rise for rise in more)
         require(can, "accounts_agree", f"{fact}, counts {stay.counts} before")
     stay.counts = counts

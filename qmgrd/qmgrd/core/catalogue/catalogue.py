@@ -326,7 +326,7 @@ class Catalogue:
             is_transmission=row["kind"] in ("transmission", "publications"),
             unclean=unclean,
             references=self.references if is_subscription else None,
-            journal=self._context.journal,
+            history=self._context.history,
         )
         if row.get("owner"):
             queue.stored = self._context.totals.stored_by(row["owner"])

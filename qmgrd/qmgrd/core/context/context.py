@@ -21,7 +21,7 @@ from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES, UnreadReplies
 from qmgrd.core.limits.work import Key, WorkId
-from qmgrd.core.queue.journal import Journal
+from qmgrd.core.queue.history import History
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.totals import Totals
 
@@ -95,7 +95,7 @@ class Context:
         self.timers = Timers()
         self.schedule = Schedule()
         self.peers = LinkPeers(self)
-        self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
+        self.history = History(config.accounting.bytes_max, config.accounting.age_max_ms)
         self.audit = AuditTrail()
         self.totals = Totals()
         self.dials = 0

@@ -36,7 +36,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice of the rows."""
     tx, row, code = context.tx, job.row, int(ErrorCode.QUEUE_DELETED)
     accounts = row.get("accounts")
-    account = context.journal.account(row["queue"], row["queue_id"]) if accounts else None
+    account = context.history.account(row["queue"], row["queue_id"]) if accounts else None
     for space in _OF_A_QUEUE:
         found, _ = next_rows(context, job, keys.of_queue(space, job.row["queue_id"]))
         for key, value in found:

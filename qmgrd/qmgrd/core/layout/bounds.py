@@ -37,7 +37,7 @@ class Bounds:
     retry_max_ms: int = 3_600_000  # the longest wait
     # The largest percentage of the wait that is subtracted at random.
     retry_jitter_percent: int = 10
-    accounting: Accounting = "off"  # whether the history of messages is kept (journal.py)
+    accounting: Accounting = "off"  # whether the history of messages is kept (history.py)
     breaker_percent: int = 0  # the percentage of failures at which delivery pauses
     breaker_window_ms: int = 10_000  # how long a failure counts
     # The number of messages in the window before the percentage applies.

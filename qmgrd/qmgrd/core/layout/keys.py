@@ -39,7 +39,7 @@
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
-    50     number (u64)                                   row of history (journal.py)
+    50     number (u64)                                   row of history (history.py)
     51     name of an export cursor                       progress (msgpack map)
     60     number (u64)                                   item that is set aside (aside.py)
 
@@ -57,7 +57,7 @@ FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # the progress of the fan-out of publications; exists only during a fan-out
-HISTORY = b"\x00\x05"  # the state of the journal, stored with its first row
+HISTORY = b"\x00\x05"  # the state of the history, stored with its first row
 # A mark that complete groups are listed, or that jobs are listing them (queue/group/chain.py).
 LISTED = b"\x00\x07"
 GUARDED = b"\x00\x08"  # a mark that users exist, so that every connection must log in

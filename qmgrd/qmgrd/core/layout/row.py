@@ -24,7 +24,7 @@ _SINGLE = {
     keys.CLEAN: "the mark of a clean stop",
     keys.NEXT_QUEUE: "the id of the next queue",
     keys.FAN_OUT: "the progress of the fan-out",
-    keys.HISTORY: "the state of the journal",
+    keys.HISTORY: "the state of the history",
     keys.SECRET: "the secret of sessions and leases",
     keys.LISTED: "the mark that complete groups are listed",
     keys.GUARDED: "the mark that users exist",

@@ -1,4 +1,4 @@
-"""One queue: its messages, leases, order, duplicates and journal.
+"""One queue: its messages, leases, order, duplicates and history.
 
 * `queue.py` is the state of a queue. `positions.py` has the positions up to which messages are
   delivered, and `waiting.py` the waiting consumers. `uncommitted.py` and `held_puts.py` have the
@@ -13,7 +13,7 @@
   leasing. `selection.py` defines the selection of a consumer, `seek.py` finds the selected
   messages, and `facts.py` provides the facts of a message to selectors.
 * Others: `breaker.py` pauses delivery if nearly all messages fail. `references.py` counts the
-  references to publications. `journal.py` and `journal_rows.py` keep the history. `totals.py` has
+  references to publications. `history.py` and `history_rows.py` keep the history. `totals.py` has
   sums over all queues. `put_errors.py` has the errors of puts.
 * Groups have a separate package, `group/`.
 

@@ -30,7 +30,7 @@ from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.breaker import Breaker
 from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
-from qmgrd.core.queue.journal import Account, Journal
+from qmgrd.core.queue.history import Account, History
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.positions import Positions
 from qmgrd.core.queue.references import References
@@ -44,7 +44,7 @@ class Shared(NamedTuple):
 
     ids: Ids  # the source of body ids for long records
     schedule: Schedule
-    journal: Journal | None
+    history: History | None
 
 
 class Queue:
@@ -66,7 +66,7 @@ class Queue:
         is_transmission: bool = False,
         unclean: bool = False,
         references: References | None = None,
-        journal: Journal | None = None,
+        history: History | None = None,
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
@@ -87,7 +87,7 @@ class Queue:
         self.groups = Groups(queue_id, name, schedule)
         self.breaker = Breaker()
         self.deleted = self.is_full_reported = False
-        self.shared = Shared(ids, schedule, journal)
+        self.shared = Shared(ids, schedule, history)
         # After a crash, the daemon does not know which messages had been delivered.
         if unclean:
             counters.mark_all_maybe_delivered()
@@ -102,9 +102,9 @@ class Queue:
     def bounds(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self.account = None
-        journal = self.shared.journal
-        if journal is not None and bounds.accounting == "on":
-            self.account = journal.account(self.name, self.id)
+        history = self.shared.history
+        if history is not None and bounds.accounting == "on":
+            self.account = history.account(self.name, self.id)
         self.positions.set_default_priority(bounds.priority_default)
 
     @property

@@ -20,14 +20,14 @@ def write_turn(context: Context, unused: Unused, producers: int) -> None:
         context.totals.count(queue)
         if was_leased and not queue.leases:
             unused.used(queue)
-    if not (context.dirty_queues or context.wrote or context.journal.is_due):
+    if not (context.dirty_queues or context.wrote or context.history.is_due):
         return
     context.dirty_queues.clear()
     context.turn_number += 1
     if context.begin_work("history"):
-        context.journal.write(context)
+        context.history.write(context)
     else:
-        context.journal.forget_pending()
+        context.history.forget_pending()
     context.working = None
     row = keys.CLOCK_ROW.pack(
         context.now.ms, context.now.wall_us, context.stamper.last_us, context.turn_number, producers

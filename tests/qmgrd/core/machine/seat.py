@@ -45,7 +45,7 @@ class Watched(Manager):
         self.said += outcome.sends
         broker = self.turns.broker
         assert self.replay is not None
-        self.replay.look(broker.context.journal, broker.catalogue.by_id.values())
+        self.replay.look(broker.context.history, broker.catalogue.by_id.values())
         return outcome
 
 

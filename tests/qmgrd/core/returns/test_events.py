@@ -10,7 +10,7 @@ import qmgrd
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
-from qmgrd.core.queue.journal import OpenTurn
+from qmgrd.core.queue.history import OpenTurn
 from qmgrd.core.returns.events import EVENTS_PER_TURN, LASTING
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
@@ -241,14 +241,14 @@ def test_event_that_makes_a_member_a_dead_letter_is_reported(manager: Manager, a
 def test_event_at_the_end_of_a_turn_is_put_by_the_next(manager: Manager, app: Client) -> None:
     """The broker has work until the next turn, but no longer."""
     broker = manager.turns.broker
-    write = broker.context.journal.write
+    write = broker.context.history.write
 
     def write_and_tell(turn: OpenTurn) -> None:
         write(turn)
-        broker.context.journal.write = write  # type: ignore[method-assign]
+        broker.context.history.write = write  # type: ignore[method-assign]
         turn.event("history nearly full")
 
-    broker.context.journal.write = write_and_tell  # type: ignore[method-assign]
+    broker.context.history.write = write_and_tell  # type: ignore[method-assign]
     app.put("Q", b"x")
     assert manager.turns.has_work
     manager.rest()

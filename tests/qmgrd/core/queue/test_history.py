@@ -1,4 +1,4 @@
-"""Tests that the journal records the events of messages, and drops old rows."""
+"""Tests that the history records the events of messages, and drops old rows."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_protocol import history
+from qmgr_protocol import history as wire
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.queue import journal
+from qmgrd.core.queue.history import PENDING_MS, History
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.past import brief, history_of, replay, rows_stored, stored
@@ -74,8 +74,8 @@ def test_delivery_alone_is_written_only_after_a_wait() -> None:
     before = rows_stored(manager)
     delivery = app.get("Q")
     assert rows_stored(manager) == before
-    assert manager.turns.broker.next_timer_ms() == manager.now().ms + journal.PENDING_MS
-    manager.turn(journal.PENDING_MS)
+    assert manager.turns.broker.next_timer_ms() == manager.now().ms + PENDING_MS
+    manager.turn(PENDING_MS)
     assert len(rows_stored(manager)) == len(before) + 1
     assert [one.event for one in history_of(manager)] == ["put", "delivered"]
     assert delivery
@@ -343,13 +343,13 @@ def test_damage_anywhere_in_an_entry_fails_no_turn(at: int, bit: int) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 14), st.text(max_size=200))
 def test_event_of_any_entry_can_be_stored(value: bytes, kind: int, client: str) -> None:
-    kept = journal.Journal(1 << 20, 60_000)
+    kept = History(1 << 20, 60_000)
     for name, queue_id in (("Q", 1), ("@NYC", 2), ("SYSTEM.PUBLICATIONS", keys.PUBLICATIONS_ID)):
         account = kept.account(name, queue_id)
         key = keys.message(queue_id, 0, 4, 2**63) if value else b"\x10" + b"\xff" * 14
         account.entry(kind, key, entries.decode(value), peer=client, target="x" * 255)
-    for row in history.encode(1, 1, kept._pending):
-        assert history.decode(row).sections
+    for row in wire.encode(1, 1, kept._pending):
+        assert wire.decode(row).sections
 
 
 def test_longest_names_fit_in_a_row() -> None:
@@ -383,12 +383,12 @@ def test_page_ends_before_a_damaged_row() -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "older", "ahead"])
-def test_start_finds_the_end_of_the_journal_so_that_no_row_is_replaced(damage: str) -> None:
+def test_start_finds_the_end_of_the_history_so_that_no_row_is_replaced(damage: str) -> None:
     manager, app = opened()
     for _ in range(4):
         app.put("Q", b"x")
-    journal = manager.turns.broker.context.journal
-    before = journal.first, journal.next
+    history = manager.turns.broker.context.history
+    before = history.first, history.next
     tx = manager.store.begin()
     if damage == "missing":
         tx.delete(keys.HISTORY)
@@ -397,11 +397,11 @@ def test_start_finds_the_end_of_the_journal_so_that_no_row_is_replaced(damage: s
         rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(*state))
     manager.store.commit()
     manager.crash()
-    journal = manager.turns.broker.context.journal
-    assert (journal.first, journal.next) == before
+    history = manager.turns.broker.context.history
+    assert (history.first, history.next) == before
     assert len(manager.connect().ask(m.AsideList)["items"]) == (damage != "missing")
     (note,) = manager.turns.notes
-    assert note.facts["what"] == "the state of the journal"
+    assert note.facts["what"] == "the state of the history"
 
 
 def test_damaged_rows_are_removed_in_turn() -> None:

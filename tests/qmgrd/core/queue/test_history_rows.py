@@ -6,7 +6,7 @@ import pytest
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.queue.journal_rows import cursor, find, read_state
+from qmgrd.core.queue.history_rows import cursor, find, read_state
 from tests.memory_store import MemoryStore
 
 

@@ -1,10 +1,10 @@
-"""The journal: the message history of all queues that keep a history.
+"""The message history of all queues that keep one.
 
     put, take, settle ... ──Account──▶ sections, in memory ──with the turn──▶ rows 1, 2 ... stored
                                                                   │
                                     export cursors: each has exported all rows up to its position
 
-A turn that writes to the store also stores its events in the same transaction, so the journal is
+A turn that writes to the store also stores its events in the same transaction, so the history is
 always correct. A delivery does not write. The next turn that writes stores the event of the
 delivery, at most PENDING_MS later. A crash in the meantime loses the event.
 
@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from qmgr_protocol import history
+from qmgr_protocol import history as wire
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.history import Happening, HistoryMalformed, Open
@@ -28,13 +28,13 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Transaction
-from qmgrd.core.queue import journal_rows
+from qmgrd.core.queue import history_rows
 
 PENDING_MS = 1_000  # maximum time until events of turns without other writes are stored
 PENDING_SECTIONS_MAX = 1_000
 TRIM_ROWS = 64  # number of rows removed per turn, in addition to twice the number of rows written
-MAP_SHARE = 8  # bytes of the store's map per byte of the journal
-# Percentages of a limit. The journal warns above the first, and may warn again once below the
+MAP_SHARE = 8  # bytes of the store's map per byte of the history
+# Percentages of a limit. The history warns above the first, and may warn again once below the
 # second.
 WARN_PERCENT, CALM_PERCENT = 80, 60
 REPORT_MS = 60_000  # minimum time between two events about dropped rows
@@ -68,7 +68,7 @@ class Cursor:
 
 
 class OpenTurn(Protocol):
-    """The turn in which the journal stores pending events."""
+    """The turn in which the history stores pending events."""
 
     tx: Transaction
     turn_number: int
@@ -78,14 +78,14 @@ class OpenTurn(Protocol):
         """Reports an event to operators."""
 
 
-class JournalRow(NamedTuple):
-    """A stored row of the journal."""
+class HistoryRow(NamedTuple):
+    """A stored row of the history."""
 
     seq: int
     data: bytes
 
 
-class Journal:
+class History:
     """The stored history of all queues of a queue manager, and its pending events.
 
     Invariant: the rows from ``first`` to ``next - 1`` are stored, with a total of ``bytes`` bytes.
@@ -110,7 +110,7 @@ class Journal:
     def load(
         self, tx: Transaction, now: Now, guard: Callable[[bytes], AbstractContextManager[None]]
     ) -> None:
-        """Reads the state of the journal. If the state is invalid, derives it from the rows.
+        """Reads the state of the history. If the state is invalid, derives it from the rows.
 
         Args:
             tx: The transaction of the turn.
@@ -121,13 +121,13 @@ class Journal:
             RowDamaged: The checksum of a row is wrong.
         """
         self.now = now
-        self.first, self.next = journal_rows.find(tx)
+        self.first, self.next = history_rows.find(tx)
         with guard(keys.HISTORY):
-            state = journal_rows.read_state(tx, self.first, self.next)
+            state = history_rows.read_state(tx, self.first, self.next)
             self.first, self.next, self.bytes, self.dropped = state
         for key, row in list(rows.scan(tx, keys.SPACE_CURSOR)):
             with guard(key):
-                facts = {"created_us": 0} | journal_rows.cursor(unpack(row), self.next - 1)
+                facts = {"created_us": 0} | history_rows.cursor(unpack(row), self.next - 1)
                 self.cursors[key[keys.REST].decode()] = Cursor(**facts)
 
     def begin(self, now: Now, map_bytes: int, *, is_cramped: bool) -> None:
@@ -136,7 +136,7 @@ class Journal:
         self._is_cramped = is_cramped
         self.limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
-    def open(self, head: history.Head) -> list[Happening]:
+    def open(self, head: wire.Head) -> list[Happening]:
         """Returns the list for events with the given *head*. Callers append events to the list."""
         last = self._pending[-1] if self._pending else None
         if type(last) is not Open or last.head != head:
@@ -144,9 +144,9 @@ class Journal:
             self._hold([last])
         return last.happenings
 
-    def add(self, head: history.Head, count: int, columns: Sequence[Any]) -> None:
-        """Adds the events of *count* messages. See :func:`history.packed` for the columns."""
-        self._hold(history.packed(head, count, columns))
+    def add(self, head: wire.Head, count: int, columns: Sequence[Any]) -> None:
+        """Adds the events of *count* messages. See :func:`wire.packed` for the columns."""
+        self._hold(wire.packed(head, count, columns))
 
     def _hold(self, sections: Sequence[Open | bytes]) -> None:
         self._pending += sections
@@ -177,7 +177,7 @@ class Journal:
         tx, written = turn.tx, 0
         if self._pending:
             before, self._pending, self._since_ms = self._pending, [], None
-            for data in history.encode(turn.turn_number, self.now.ms, before):
+            for data in wire.encode(turn.turn_number, self.now.ms, before):
                 rows.put(tx, keys.history(self.next), data)
                 self.next += 1
                 self.bytes += len(data)
@@ -223,7 +223,7 @@ class Journal:
         """Returns the time at which a row was written, or the current time for a damaged row."""
         try:
             data = rows.find(tx, keys.history(seq))
-            return self.now.ms if data is None else history.decode(data).clock_ms
+            return self.now.ms if data is None else wire.decode(data).clock_ms
         except (rows.RowDamaged, HistoryMalformed):
             return self.now.ms
 
@@ -253,7 +253,7 @@ class Journal:
             self._reported_ms, self._unreported = self.now.ms, 0
 
     def _warn(self, turn: OpenTurn) -> None:
-        """Warns operators once when the journal approaches a limit."""
+        """Warns operators once when the history approaches a limit."""
         percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
             age_ms = self.now.ms - self._oldest_ms
@@ -274,7 +274,7 @@ class Journal:
         turn.tx.rows_used += 1
         turn.wrote = True
 
-    def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[JournalRow]:
+    def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[HistoryRow]:
         """Yields the rows after *after* up to *until*, with a total of up to *bytes_max* bytes.
 
         The first row is yielded even if it exceeds *bytes_max*. The function stops before the first
@@ -295,7 +295,7 @@ class Journal:
             if size and size + len(data) > bytes_max:
                 return
             size += len(data)
-            yield JournalRow(int.from_bytes(key[keys.REST], "big"), data)
+            yield HistoryRow(int.from_bytes(key[keys.REST], "big"), data)
 
     def account(self, queue: str, queue_id: int) -> "Account":
         """Returns the account of the queue."""
@@ -305,10 +305,10 @@ class Journal:
 class Account:
     """The recorder of the events of one queue."""
 
-    __slots__ = ("_is_sent", "_journal", "_queue", "_queue_id")
+    __slots__ = ("_history", "_is_sent", "_queue", "_queue_id")
 
-    def __init__(self, journal: Journal, queue: str, queue_id: int) -> None:
-        self._journal = journal
+    def __init__(self, history: History, queue: str, queue_id: int) -> None:
+        self._history = history
         # The keys of transmission queues and publications do not contain a priority.
         self._is_sent = queue.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._queue = queue
@@ -350,17 +350,17 @@ class Account:
             0,
             0,
         )
-        self._journal.add(self._head(kind, "", target), count, columns)
+        self._history.add(self._head(kind, "", target), count, columns)
 
-    def _head(self, kind: int, peer: str, target: str = "", code: int = 0) -> history.Head:
-        now_us = self._journal.now.wall_us
+    def _head(self, kind: int, peer: str, target: str = "", code: int = 0) -> wire.Head:
+        now_us = self._history.now.wall_us
         return kind, now_us, self._queue, self._queue_id, peer, target, code
 
     def delivered(self, client: str, items: list[bytes], leases: Mapping[int, Leased]) -> None:
         """Records the delivery of the leased *items* to *client*."""
-        now_us = self._journal.now.wall_us
-        for start in range(0, len(items), history.MESSAGES_MAX):
-            some = items[start : start + history.MESSAGES_MAX]
+        now_us = self._history.now.wall_us
+        for start in range(0, len(items), wire.MESSAGES_MAX):
+            some = items[start : start + wire.MESSAGES_MAX]
             facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
             delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
             put = facts[3::_FACTS]
@@ -368,12 +368,12 @@ class Account:
                 put = tuple([min(put_us, now_us) for put_us in put])
             ages = tuple([now_us - put_us for put_us in put])
             leased = map(leases.__getitem__, facts[::_FACTS])
-            self._add(history.DELIVERED, client, leased, delivered, failed, ages)
+            self._add(wire.DELIVERED, client, leased, delivered, failed, ages)
 
     def settled(self, client: str, leases: Sequence[Leased]) -> None:
         """Records that *client* has consumed the leased messages."""
-        for start in range(0, len(leases), history.MESSAGES_MAX):
-            self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
+        for start in range(0, len(leases), wire.MESSAGES_MAX):
+            self._add(wire.SETTLED, client, leases[start : start + wire.MESSAGES_MAX])
 
     def _add(
         self,
@@ -385,9 +385,9 @@ class Account:
         ages: Any = None,
     ) -> None:
         _, _, _, priorities, arrivals, sizes, _, index_keys, _ = zip(*leases, strict=True)
-        origins, timestamps = history.uids(index_keys, _TRAILER_AT)
+        origins, timestamps = wire.uids(index_keys, _TRAILER_AT)
         columns = arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages
-        self._journal.add(self._head(kind, client), len(arrivals), columns)
+        self._history.add(self._head(kind, client), len(arrivals), columns)
 
     def entry(
         self,
@@ -405,7 +405,7 @@ class Account:
         priority: int | None = known
         if self._is_sent:
             priority = records.own_priority(entry.rest) if is_read and not entry.in_rows else None
-        self._journal.open(self._head(kind, peer, target, code)).append(
+        self._history.open(self._head(kind, peer, target, code)).append(
             (
                 arrival,
                 priority,
@@ -413,24 +413,24 @@ class Account:
                 entries.record_bytes(entry) if is_read else None,
                 entry.delivered if is_read else None,
                 entry.failed if is_read else None,
-                max(self._journal.now.wall_us - entry.put_us, 0) if is_read else None,
+                max(self._history.now.wall_us - entry.put_us, 0) if is_read else None,
             )
         )
 
 
-@lru_cache(maxsize=history.MESSAGES_MAX)
+@lru_cache(maxsize=wire.MESSAGES_MAX)
 def _heads(count: int) -> struct.Struct:
     """Returns a struct that reads the fields from the heads of *count* delivery items."""
     return struct.Struct(">" + _HEAD * count)
 
 
-def facts_of(journal: Journal) -> dict[str, Any]:
-    """Returns the fields of *journal* that operators see."""
+def facts_of(history: History) -> dict[str, Any]:
+    """Returns the fields of *history* that operators see."""
     return {
-        "first": journal.first,
-        "next": journal.next,
-        "bytes": journal.bytes,
-        "bytes_max": journal.limit_bytes,
-        "age_max_ms": journal.age_max_ms,
-        "dropped": journal.dropped,
+        "first": history.first,
+        "next": history.next,
+        "bytes": history.bytes,
+        "bytes_max": history.limit_bytes,
+        "age_max_ms": history.age_max_ms,
+        "dropped": history.dropped,
     }

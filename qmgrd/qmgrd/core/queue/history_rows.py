@@ -1,4 +1,4 @@
-"""Finds the stored rows of the journal, and checks its stored state against these rows."""
+"""Finds the stored rows of the history, and checks its stored state against these rows."""
 
 from typing import Any
 
@@ -51,13 +51,13 @@ def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, 
         return 1, 1, 0, 0
     if row is None:
         why = f"it is missing, although row {first} exists"
-        raise rows.RowInvalid("the state of the journal", why)
+        raise rows.RowInvalid("the state of the history", why)
     known = keys.HISTORY_ROW.unpack(row)
     if known[1] < next_ or known[0] > known[1] or (known[0] > first and next_ > 1):
         why = f"rows {first} to {next_ - 1} exist, but the stored next row is {known[1]}"
-        raise rows.RowInvalid("the state of the journal", why)
+        raise rows.RowInvalid("the state of the history", why)
     for value in known:
-        number(value, "a number in the state of the journal")
+        number(value, "a number in the state of the history")
     return known[0], known[1], known[2], known[3]
 
 
@@ -66,7 +66,7 @@ def cursor(row: Any, last: int) -> dict[str, int]:
 
     Args:
         row: The decoded row of the cursor.
-        last: The number of the last row of the journal.
+        last: The number of the last row of the history.
 
     Raises:
         ValueError, KeyError: The row is invalid.
