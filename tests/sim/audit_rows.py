@@ -5,6 +5,7 @@ from typing import NamedTuple
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.group.row import GroupRow
 from tests.memory_store import MemoryStore
@@ -67,9 +68,10 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
     """Checks the UID index against the messages; returns the entries of consumed UIDs."""
     expected: dict[bytes, bytes] = {}
     lost: dict[bytes, bytes] = {}
+    unindexed = unindexed_in_order(node, messages, dropped)
     for queue_id, key, entry, is_lost in messages:
-        if entry.shared:
-            continue  # The row in the UID index belongs to the publication.
+        if entry.shared or key in unindexed:
+            continue  # The row in the UID index belongs to the publication, or does not exist.
         table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
         rows_ = lost if is_lost else expected
         target = b"" if queue_id == keys.PUBLICATIONS_ID else entry.target.encode()
@@ -83,6 +85,31 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
     }
     _same(node, "uid_index_agrees", found, expected)
     return remembered
+
+
+def unindexed_in_order(node: Node, messages: list[Stored], dropped: set[int]) -> set[bytes]:
+    """Checks that messages without a row in the UID index are in the order of their UIDs, and
+    counted. Returns their keys.
+    """
+    space = keys.SPACE_COUNTERS
+    counters = {
+        queue_id: Counters.decode(row)
+        for key, row in rows.scan(node.store, space)
+        if (queue_id := int.from_bytes(key[1:], "big")) not in dropped
+    }
+    found: dict[int, dict[int, tuple[bytes, bytes]]] = {queue_id: {} for queue_id in counters}
+    for queue_id, key, entry, _ in messages:
+        arrival = keys.place(key)[1]
+        if queue_id in counters and counters[queue_id].is_unindexed(arrival):
+            found[queue_id][arrival] = entries.uid_trailer(entry), key
+    for queue_id, by_arrival in found.items():
+        trailers = [by_arrival[arrival][0] for arrival in sorted(by_arrival)]
+        is_in_order = trailers == sorted(set(trailers))
+        origins = {trailer[:-8] for trailer in trailers} - {node.name.encode()}
+        is_counted = len(trailers) == counters[queue_id].unindexed
+        fact = f"{node.name}: queue id {queue_id}, {is_in_order}, {origins}, {is_counted}"
+        require(is_in_order and is_counted and not origins, "unindexed_in_order", fact)
+    return {key for by_arrival in found.values() for _, key in by_arrival.values()}
 
 
 def schedule_agrees(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qmgr_protocol.record import VERSION as RECORD_FORMAT
-from qmgrd.core.layout.keys import FORMAT as STORE_FORMAT
+from qmgrd.core.layout.keys import FORMATS_READ
 from qmgrd.snapshot import remote
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from qmgrd.snapshot.remote import RemoteFailed
@@ -224,7 +224,7 @@ def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
     """Rejects formats of other versions. Manifests of format 1 do not state a record format."""
     for what, known in (
         ("format", FORMATS),
-        ("store_format", (STORE_FORMAT,)),
+        ("store_format", FORMATS_READ),
         ("lmdb_format", (1,)),
         ("record_format", (RECORD_FORMAT,)),
     ):

@@ -11,6 +11,7 @@ from qmgrd.core.catalogue.named import KINDS
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import (
@@ -50,6 +51,7 @@ def store_content(directory: Path) -> dict[str, Any]:
         finally:
             image.close()
     found["messages"] = sum(queue["depth"] + queue["delayed"] for queue in found["queues"])
+    found["unindexed"] = sum(queue["unindexed"] for queue in found["queues"])
     return found
 
 
@@ -150,6 +152,15 @@ def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
         "parked": counts[keys.LANE_PARKED],
         "bytes": size,
         "priorities": priorities,
+        "unindexed": _unindexed(tx, queue_id, name),
         "oldest_us": oldest_us,
         "set_aside": sum(1 for _ in tx.scan(aside, keys.after(aside))),
     }
+
+
+def _unindexed(tx: Transaction, queue_id: int, name: str) -> int:
+    """Returns the number of messages without a row in the UID index, or 0 if it is unknown."""
+    try:
+        return Counters.read(tx, queue_id, name).unindexed
+    except rows.RowDamaged:
+        return 0

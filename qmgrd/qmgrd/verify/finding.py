@@ -34,6 +34,9 @@ MEANINGS = {
     "index-missing": "a duplicate of the message would be accepted as a new message",
     "index-wrong": "a duplicate of the message would be accepted as a new message",
     "index-orphan": "its message does not exist: the next message with that UID replaces the row",
+    "index-order": "a duplicate of the message would be accepted as a new message",
+    "unindexed": "duplicates of messages without an index row would be accepted as new messages, "
+    "or the queue writes index rows that it does not need",
     "select-missing": "selection by correlation id or group does not find the message",
     "select-orphan": "the row refers to no message: disk space cannot be used; no other effect",
     "group-row": "the group may stop or start with the wrong message: use skip, or restore",

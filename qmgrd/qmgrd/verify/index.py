@@ -1,13 +1,17 @@
 """The index rows of messages. Each message has its rows, and no row refers to anything else.
 
-    UID ────────────────┐
+    UID (*) ────────────┐
     correlation id ─────┼──▶ entry ──▶ its row in the schedule (schedule.py)
     group, number ──────┘       └────▶ its note
     (groups.py checks group rows without a message)
+    (*) or the arrival numbers of these messages are in the order of their UIDs (ordered.py)
 
 The rows of each valid message are counted. If a space has no more rows than these, all of its rows
 are correct. Single rows are checked only if the space has more rows.
 """
+
+from collections.abc import Iterator
+from heapq import merge
 
 from qmgr_protocol import group_id
 from qmgr_protocol import record as records
@@ -15,6 +19,8 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.group import index as group_index
@@ -41,8 +47,8 @@ def described(key: bytes, queue: str) -> str:
 class IndexCheck:
     """The check of the index rows of one queue's messages.
 
-    The caller passes each message, valid or not, and then calls :meth:`finish` to find the rows
-    without a message.
+    The caller calls :meth:`begin`, passes each message, valid or not, and then calls :meth:`finish`
+    to find the rows without a message.
     """
 
     def __init__(
@@ -53,6 +59,8 @@ class IndexCheck:
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
+        self._counters: Counters | None = None
+        self.unindexed = 0  # number of messages that need no row in the UID index
         self._uids = 0  # number of messages that have the correct row in the UID index
         self._correlated = 0  # number of correlation rows of messages
         self._astray: set[bytes] = set()  # rows of the UID index that do not refer to their message
@@ -60,6 +68,15 @@ class IndexCheck:
         self.reported: set[bytes] = set()  # the ids of groups with a message that was reported
         # The arrival numbers of messages that have, or may have, a note.
         self._noted: set[int] = set()
+
+    def begin(self, counters: Counters | None) -> None:
+        """Begins with the *counters* of the queue, or with None if they are damaged."""
+        self._counters = counters
+
+    def _needs_row(self, position: bytes) -> bool:
+        """Returns whether the message at *position* needs a row in the UID index."""
+        arrival = keys.arrival_of(position)
+        return self._counters is not None and not self._counters.is_unindexed(arrival)
 
     def skip(self, key: bytes) -> None:
         """Records a damaged message. Its index rows may be correct."""
@@ -87,6 +104,7 @@ class IndexCheck:
 
     def finish(self) -> None:
         """Finds the rows without a message."""
+        self._check_order()
         self._check_index()
         self._check_correlated()
         self._check_notes()
@@ -96,13 +114,14 @@ class IndexCheck:
 
     def _check_uid(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
         index_key = self._index_key(entry)
-        position = self._tx.get(index_key)
-        if position == key[keys.POSITION_AT :]:
-            self._uids += 1
+        position, own = self._tx.get(index_key), key[keys.POSITION_AT :]
+        if position == own:
+            self._uids += self._needs_row(own)
         elif is_lost:
             return
         elif position is None:
-            self._miss("index-missing", index_key, key, "is not in the UID index")
+            if self._needs_row(own):
+                self._miss("index-missing", index_key, key, "is not in the UID index")
         else:
             what = f"the UID index has {described(key, self._name)} elsewhere, at {position.hex()}"
             self._found.add("index-wrong", index_key, what)
@@ -144,6 +163,40 @@ class IndexCheck:
             self._miss("select-missing", row, key, f"is not found as {named}{where}")
             self.reported.add(group[0])
 
+    def _check_order(self) -> None:
+        """Checks that the messages without a row in the UID index are in the order of their UIDs.
+
+        If the counters are damaged, these messages are unknown.
+        """
+        if self._counters is None:
+            return
+        first, until = self._counters.unindexed_from, self._counters.unindexed_until
+        origin = (self._tx.get(keys.STORE) or b"")[keys.STORE_ROW.size : -rows.SEAL_BYTES]
+        last = b""
+        for key, value in merge(
+            *self._scans(first, until), key=lambda row: row[0][keys.ENTRY_ARRIVAL]
+        ):
+            self.unindexed += 1
+            if key[keys.POSITION_AT :] in self.unsound:
+                continue
+            trailer = entries.uid_trailer(entries.decode(value))
+            if trailer[records.UID_ORIGIN] == origin and trailer > last:
+                last = trailer
+                continue
+            uid = records.decode_uid(trailer)
+            what = (
+                f"has UID {uid}, which is not in the order of arrival, and no row in the UID index"
+            )
+            self._miss("index-order", key, key, what)
+        self._found.looked_at(self.unindexed)
+
+    def _scans(self, first: int, until: int) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+        """Yields the scan of each lane and priority from the arrival number *first* to *until*."""
+        for lane in keys.LANES_OF_UIDS:
+            for priority in range(keys.PRIORITY_TOP + 1):
+                start = keys.message(self._id, lane, priority, first)
+                yield self._tx.scan(start, keys.message(self._id, lane, priority, until))
+
     def _check_index(self) -> None:
         """Finds rows of the UID index that refer to no message or to another one, or that never
         expire.
@@ -169,6 +222,9 @@ class IndexCheck:
             elif self._index_key(entries.decode(value)) != key:
                 message = described(self._prefix + position, self._name)
                 what = f"refers to {message}, which has another UID"
+            elif self._counters is not None and not self._needs_row(position):
+                message = described(self._prefix + position, self._name)
+                what = f"refers to {message}, which needs no row"
             else:
                 continue
             self._found.add("index-orphan", key, f"a row of the UID index of {self._name} {what}")

@@ -204,6 +204,7 @@ class QueueCheck:
         """Checks all rows of the queue."""
         self._highest = dict(self._timestamps())
         counters = self._counters()
+        self._index.begin(counters)
         count = 0
         for key, value in self._tx.scan(self._prefix, keys.after(self._prefix)):
             count += 1
@@ -330,6 +331,9 @@ class QueueCheck:
             self._found.add("bytes", key, what)
         self._check_volatile(key, counters)
         self._check_sums(key, counters)
+        if counters.unindexed != (unindexed := self._index.unindexed):
+            what = f"counts {counters.unindexed} messages without an index row, but has {unindexed}"
+            self._found.add("unindexed", key, f"queue {self.name} {what}")
         if seen.last >= counters.next_arrival:
             what = f"message {seen.last} exists, but the next one is {counters.next_arrival}"
             self._found.add("arrival", key, f"queue {self.name}: {what}")

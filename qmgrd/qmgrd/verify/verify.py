@@ -86,6 +86,6 @@ def name_in(tx: Transaction, data: Path) -> str:
     if value is None or len(value) < keys.STORE_ROW.size:
         raise StoreUnreadable(data, "not a qmgrd store: the store row is missing")
     _, version, _ = keys.STORE_ROW.unpack_from(value)
-    if version != keys.FORMAT:
+    if version not in keys.FORMATS_READ:
         raise StoreUnreadable(data, f"store format {version}, but this qmctl reads {keys.FORMAT}")
     return value[keys.STORE_ROW.size : -4].decode(errors="replace")

@@ -1,10 +1,13 @@
 """The table of UIDs: the messages that a queue would refuse as duplicates, read in bulk.
 
     UID index   queue id, origin, timestamp ──▶ position       the message exists
+    messages    queue id, position ──▶ origin, timestamp       the message exists, without a row in
+                                                               the UID index
     schedule    due, queue id, lane 14, position ──▶ origin, ts only the UID is remembered
 
 The index is divided by samples. Samples at even distances on the queue give parts with about the
 same number of UIDs. Each task takes the same samples. Therefore, planning does not open any file.
+Messages without a row in the index (core/queue/ordered.py) are divided by arrival number.
 The schedule is divided by time. A row counts only if the index refers to the same position.
 """
 
@@ -17,9 +20,11 @@ import pyarrow as pa
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, texts, times
+from qmgr_tables.tables.small_table import unsealed
 from qmgr_tables.tables.uid_batch import Uids, batch
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
+from qmgrd.core.layout.counters import Counters
 from qmgrd.snapshot.finder import QueueInfo, StoredSnapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
@@ -141,6 +146,43 @@ def _here(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
                 chunk = [row for row in chunk if not _is_lost(tx, queue, row[1])]
             suffixes = [key[len(prefix) :] for key, _ in chunk]
             yield Uids(queue, has_target, suffixes, [position for _, position in chunk])
+        found = _in_order(tx, queue, has_target, share)
+        while pairs := list(islice(found, BATCH_ROWS)):
+            pairs = [pair for pair in pairs if not queue.lost or not _is_lost(tx, queue, pair[1])]
+            yield Uids(queue, has_target, [uid for uid, _ in pairs], [at for _, at in pairs])
+
+
+def _in_order(
+    tx: LmdbTransaction, queue: QueueInfo, has_target: bool, share: Slice
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the UIDs, as in the index, and the positions of messages that have no row there."""
+    counters = _counters(tx, queue)
+    for found in queue.ranges:
+        if found.lane not in keys.LANES_OF_UIDS:
+            continue
+        first = max(found.first_arrival, counters.unindexed_from)
+        length = max(min(found.last_arrival + 1, counters.unindexed_until) - first, 0)
+        start, stop = (
+            keys.message(queue.id, found.lane, found.priority, first + length * part // share.parts)
+            for part in (share.part, share.part + 1)
+        )
+        for key, value in tx.scan(start, stop):
+            entry = entries.decode(value)
+            if entry.flags != entries.UNREADABLE:
+                yield _uid(entry, has_target), key[keys.POSITION_AT :]
+
+
+def _counters(tx: LmdbTransaction, queue: QueueInfo) -> Counters:
+    """Returns the counters of *queue*, or zeros if they are damaged."""
+    key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
+    row, damage = unsealed(key, tx.get(key))
+    return Counters() if damage else Counters.decode(row)
+
+
+def _uid(entry: entries.Entry, has_target: bool) -> bytes:
+    """Returns the UID of *entry* as in the index."""
+    target = entry.target.encode() if has_target else b""
+    return bytes([len(target)]) * has_target + target + entries.uid_trailer(entry)
 
 
 _REMEMBERED = bytes([keys.LANE_REMEMBERED])
@@ -173,7 +215,8 @@ _LAST = b"\xff" * 200  # a key that sorts after every UID
 def _samples(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, count: int
 ) -> Iterator[bytes]:
-    """Yields the UIDs of about *count* messages at even distances on *queue*, as in the index."""
+    """Yields the UIDs of up to *count* messages in the index, at even distances on *queue*."""
+    counters = _counters(tx, queue)
     messages = max(sum(found.messages for found in queue.ranges), 1)
     for found in queue.ranges:
         samples = -(-count * found.messages // messages)
@@ -182,10 +225,9 @@ def _samples(
         for sample in range(samples):
             arrival = found.first_arrival + length * sample // samples
             start = keys.message(queue.id, found.lane, found.priority, arrival)
-            for _, value in islice(tx.scan(start, stop), 1):
-                entry = entries.decode(value)
-                target = entry.target.encode() if has_target else b""
-                yield bytes([len(target)]) * has_target + target + entries.uid_trailer(entry)
+            for key, value in islice(tx.scan(start, stop), 1):
+                if not counters.is_unindexed(keys.place(key)[1]):
+                    yield _uid(entries.decode(value), has_target)
 
 
 # -- remembered UIDs

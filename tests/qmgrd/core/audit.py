@@ -53,6 +53,7 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     size = 0
     bodies: set[bytes] = set()
     _audit_rows(rows, queue)
+    _audit_order(rows, queue)
     audit_groups(rows, queue)
     for key, value in (ready | delayed).items():
         entry = entries.decode(value)
@@ -63,7 +64,10 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
             continue
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
-        assert uids[index_key] == key[5:], "the UID index refers to another message"
+        if counters.is_unindexed(keys.place(key)[1]):
+            assert index_key not in uids, "the message needs no row in the UID index"
+        else:
+            assert uids[index_key] == key[5:], "the UID index refers to another message"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
         highest = sealed.unseal(origin, rows[origin])
         assert highest >= trailer[-8:], "the table of origins is below the UID of a message"
@@ -84,6 +88,8 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     known.maybe_before = counters.maybe_before  # A start also writes nothing.
     # A put that a unit of work holds also writes nothing.
     known.next_arrival = counters.next_arrival
+    known.unindexed_from = counters.unindexed_from
+    known.unindexed_until = counters.unindexed_until
     assert known == counters
     return bodies
 
@@ -109,7 +115,7 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
         for key, value in _lane(rows, queue, lane).items():
             entry, (priority, arrival) = entries.decode(value), keys.place(key)
             trailer = entries.uid_trailer(entry)
-            if not entry.shared:
+            if not entry.shared and not queue.counters.is_unindexed(arrival):
                 expected.add(queue.origins.index_key(trailer, entry.target.encode()))
             timed = index.timed_keys(queue.id, entry, lane, priority, arrival)
             expected.update(
@@ -133,6 +139,19 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
+
+
+def _audit_order(rows: dict[bytes, bytes], queue: Queue) -> None:
+    """Checks that messages without a row in the UID index are in the order of their UIDs."""
+    found: dict[int, bytes] = {}
+    for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
+        for key, value in _lane(rows, queue, lane).items():
+            if queue.counters.is_unindexed(arrival := keys.place(key)[1]):
+                found[arrival] = entries.uid_trailer(entries.decode(value))
+    assert len(found) == queue.counters.unindexed
+    trailers = [found[arrival] for arrival in sorted(found)]
+    assert len({trailer[:-8] for trailer in trailers}) <= 1, "UIDs of several origins"
+    assert trailers == sorted(set(trailers)), "UIDs are not in the order of arrival"
 
 
 def _front(rows: dict[bytes, bytes], entry: entries.Entry) -> bytes:

@@ -53,7 +53,7 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert parts % found["page_bytes"] == 0
     assert parts >= found["file_bytes"]  # The file may end before its free pages.
     assert found["map_bytes"] == 1 << 30
-    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 4, 1)
+    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 3, 1)
     assert found["overflow_pages"] == 16  # four full pieces for each of four long messages
 
 
@@ -66,6 +66,8 @@ def test_queues_report_their_contents(sound: Path) -> None:
     assert queue["bytes"] > 2 * len(stores.LONG)
     assert queue["oldest_us"] == 1_700_000_000_000_000
     assert found["EMPTY"]["oldest_us"] is None
+    # The message of another origin has a row in the UID index.
+    assert (queue["unindexed"], found["EMPTY"]["unindexed"]) == (6, 0)
     late = found["LATE"]
     assert (late["depth"], late["delayed"], late["priorities"]) == (4, 1, {4: 4, 7: 1})
     groups = found["GROUPS"]

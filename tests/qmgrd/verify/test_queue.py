@@ -41,6 +41,12 @@ def counted(queue_id: int = 1, **changed: int) -> Change:
     return edit(keys.of_queue(keys.SPACE_COUNTERS, queue_id), new)
 
 
+def copied(source: bytes, key: bytes) -> Change:
+    return lambda txn: txn.put(key, bytes(txn.get(source) or b""))
+
+
+LATER_KEY = keys.message(1, 0, 4, 4)
+
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", ready() + b"\x05", put(ready() + b"\x05", b"")),
     ("stray", keys.of_queue(UID, 66), put(keys.of_queue(UID, 66) + b"QM1" + bytes(8), b"")),
@@ -61,6 +67,8 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("index-missing", keys.of_queue(UID, 1) + b"ELSE", delete(UID)),
     ("index-wrong", keys.of_queue(UID, 1) + b"ELSE", flip(UID)),
     ("index-orphan", keys.of_queue(UID, 1), put(keys.of_queue(UID, 1) + bytes(9), bytes(10))),
+    ("index-order", LATER_KEY, copied(keys.message(1, 0, 0, 2), LATER_KEY)),
+    ("unindexed", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(unindexed=1)),
     ("origin", keys.of_queue(ORIGIN, 1) + b"ELSE", delete(ORIGIN)),
     ("origin", keys.of_queue(ORIGIN, 1) + b"ELSE", edit(ORIGIN, lambda row: bytes(8))),
     ("window", OUTBOX, put_sealed(OUTBOX, pack([1, None]))),

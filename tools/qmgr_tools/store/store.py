@@ -51,6 +51,7 @@ FACTS = (
     output.count("oldest_reader"),
     output.count("rows"),
     output.count("messages"),
+    output.count("unindexed", "index rows saved"),
     output.count("producers"),
 )
 KINDS = (output.text("kind", "ROWS"), output.count("rows", "COUNT"), output.size("bytes"))
@@ -67,6 +68,7 @@ QUEUES = (
     output.count("delayed"),
     output.count("parked"),
     output.size("bytes"),
+    output.count("unindexed", "ROWS SAVED"),
     output.Column("oldest_us", "OLDEST PUT", humanize.rfc3339),
     output.count("set_aside"),
     output.Column("priorities", "BY PRIORITY", _by_priority, is_long=True),
@@ -163,6 +165,8 @@ def stat(
       data                      the file
       file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
       tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
+      unindexed                 messages without a row in the UID index, because
+                                their UIDs are in the order of arrival
       transaction               the last transaction of LMDB
       readers, oldest_reader    slots of readers that were killed; the oldest
                                 transaction of these readers
@@ -170,7 +174,7 @@ def stat(
       queues    an array, largest first: queue, queue_id, kind, depth,
                 grouped, delayed, parked (of a subscription), bytes, priorities
                 (an object; empty for a transmission queue), oldest_us,
-                set_aside
+                set_aside, unindexed
 
     Examples:
       qmctl store stat /var/lib/qmgrd

@@ -84,7 +84,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
     value = tx.get(keys.STORE) or b""
     if len(value) >= keys.STORE_ROW.size:
         _, version, _ = keys.STORE_ROW.unpack_from(value)
-        if version != keys.FORMAT:
+        if version not in keys.FORMATS_READ:
             raise StoreForeign(
                 f"the store has format {version}, but this qmgrd reads {keys.FORMAT}: "
                 "use the version that wrote it; if none did, it is damaged; "

@@ -327,6 +327,7 @@ class Catalogue:
             unclean=unclean,
             references=self.references if is_subscription else None,
             history=self._context.history,
+            origin=self._context.stamper.origin,
         )
         if row.get("owner"):
             queue.stored = self._context.totals.stored_by(row["owner"])

@@ -1,8 +1,9 @@
 """The counters of a queue: one row, written once in each turn that changes the queue.
 
-26 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+29 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
           delivered returned refused maybe_before delayed expired dead moved lost
           volatile volatile_delayed volatile_bytes volatile_from grouped parked missed
+          unindexed unindexed_from unindexed_until
 """
 
 import builtins
@@ -13,8 +14,10 @@ from operator import attrgetter
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.layout.value_checks import NUMBER_MAX
 
-_ROW = struct.Struct(">26Q")
+_ROW = struct.Struct(">29Q")
+OPEN = NUMBER_MAX  # the end of a range that new messages enter
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ class Counters:
     bytes: int = 0  # bytes in the records of available, leased and delayed messages
     puts: int = 0
     fast: int = 0  # puts whose UID the table of origins showed to be new
-    slow: int = 0  # puts whose UID the UID index showed to be new
+    slow: int = 0  # puts whose UID a lookup showed to be new
     duplicates: int = 0  # puts that were refused as duplicates
     acked: int = 0
     purged: int = 0
@@ -61,6 +64,10 @@ class Counters:
     grouped: int = 0  # group members in ``depth``, and lost members that no job has removed yet
     parked: int = 0  # messages that the subscriber returned too often
     missed: int = 0  # publications that a full or suspended subscription did not receive
+    unindexed: int = 0  # messages without a row in the UID index, including lost ones
+    # The arrival numbers of these messages are in this range, and no others are (ordered.py).
+    unindexed_from: int = 0
+    unindexed_until: int = 0
 
     # -- arrivals
 
@@ -69,6 +76,32 @@ class Counters:
         arrival = self.next_arrival
         self.next_arrival = arrival + 1
         return arrival
+
+    def is_unindexed(self, arrival: int) -> bool:
+        """Returns whether a message with this arrival number has no row in the UID index."""
+        return self.unindexed_from <= arrival < self.unindexed_until
+
+    @property
+    def may_include(self) -> bool:
+        """Whether the next arrival number may be in the range of messages without a row."""
+        return self.unindexed_until == OPEN or not self.unindexed
+
+    def include_next(self) -> None:
+        """Includes the next arrival numbers in the range. Requires :attr:`may_include`.
+
+        A new range begins, unless the range is open.
+        """
+        if self.unindexed_until != OPEN:
+            self.unindexed_from, self.unindexed_until = self.next_arrival, OPEN
+
+    def exclude(self, arrival: int) -> None:
+        """Excludes the last assigned *arrival* from the range, because its UID is not in order."""
+        if self.unindexed_until != OPEN:
+            return
+        if self.unindexed:
+            self.unindexed_until = arrival
+        else:
+            self.unindexed_from = arrival + 1
 
     def skip_arrivals(self, next_arrival: int) -> None:
         """Skips all arrival numbers below *next_arrival*."""
@@ -83,6 +116,7 @@ class Counters:
 
     def enter_lane(self, lane: int, size: int, arrival: int, *, is_volatile: bool) -> None:
         """Counts a message of *size* bytes that enters the ready, grouped or delayed lane."""
+        self.unindexed += self.is_unindexed(arrival)
         if lane == keys.LANE_DELAYED:
             self.delayed += 1
         else:
@@ -97,16 +131,20 @@ class Counters:
             self.volatile_delayed += lane == keys.LANE_DELAYED
             self.volatile_bytes += size
 
-    def leave_lane(self, lane: int, size: int, *, is_volatile: bool, is_lost: bool) -> None:
+    def leave_lane(
+        self, lane: int, size: int, arrival: int, *, is_volatile: bool, is_lost: bool
+    ) -> None:
         """Counts a message of *size* bytes that leaves its lane.
 
         Args:
             lane: The lane that the message leaves.
             size: The size of the record of the message.
+            arrival: The arrival number of the message.
             is_volatile: Whether the message is not persistent.
             is_lost: Whether a restart lost the message. :meth:`lose_volatile` has already counted
-                such a message, except in ``grouped``.
+                such a message, except in ``grouped`` and ``unindexed``.
         """
+        self.unindexed -= self.is_unindexed(arrival)
         if lane == keys.LANE_PARKED:
             self.parked -= 1
             return
@@ -124,7 +162,7 @@ class Counters:
     def lose_volatile(self) -> int:
         """Counts all messages that are not persistent as lost. Returns their number.
 
-        Lost members of groups stay in ``grouped`` until a job removes their entries.
+        Lost messages stay in ``grouped`` and ``unindexed`` until a job removes their entries.
         """
         count = self.volatile + self.volatile_delayed
         self.depth -= self.volatile
@@ -136,19 +174,26 @@ class Counters:
 
     # -- batches: both sides of the invariant
 
-    def put_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
+    def put_batch(self, count: int, size: int, *, grouped: int = 0, unindexed: int = 0) -> None:
         """Counts *count* plain puts with a total of *size* bytes.
 
-        *grouped* of them are group members.
+        *grouped* of them are group members, and *unindexed* have no row in the UID index.
         """
+        self.unindexed += unindexed
         self.depth += count
         self.grouped += grouped
         self.bytes += size
         self.puts += count
         self.fast += count
 
-    def acknowledge_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
-        """Counts *count* acknowledged plain messages with a total of *size* bytes."""
+    def acknowledge_batch(
+        self, count: int, size: int, *, grouped: int = 0, unindexed: int = 0
+    ) -> None:
+        """Counts *count* acknowledged plain messages with a total of *size* bytes.
+
+        *grouped* of them are group members, and *unindexed* have no row in the UID index.
+        """
+        self.unindexed -= unindexed
         self.acked += count
         self.depth -= count
         self.grouped -= grouped

@@ -241,6 +241,18 @@ def is_sound(record: bytes) -> bool:
     return same
 
 
+def has_sound_uid(tx: Transaction, entry: Entry) -> bool:
+    """Returns whether the UID of *entry* is intact, without reading all of a long record."""
+    if not entry.in_rows:
+        return is_sound(entry.rest)
+    body_id, size = _ROWS.unpack_from(entry.rest)
+    trailer, last = uid_trailer(entry), max(size - 1, 0) // VALUE_MAX_BYTES
+    end = tx.get(keys.body(body_id, last)) or b""
+    if len(end) < len(trailer) and last:
+        end = (tx.get(keys.body(body_id, last - 1)) or b"") + end
+    return end.endswith(trailer)
+
+
 class Sound(NamedTuple):
     """A message that can be delivered."""
 

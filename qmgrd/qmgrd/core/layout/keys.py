@@ -14,8 +14,9 @@
     07     user name                                      user row (msgpack map; access/user.py)
     08     role name                                      role row (as a user row)
     10     queue id, lane (u8), 9 - priority, arrival     entry
-    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
-           (of a transmission queue: u8 length and name of the target before the origin)
+    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index
+           (of a transmission queue: u8 length and name   of messages that ordered.py does not find
+           of the target before the origin)
     12     queue id, origin                               highest timestamp of that origin (u64)
     13     due (u64), queue id, lane, 9 - priority,       empty, or origin and timestamp of a
            arrival                                        remembered UID (schedule.py)
@@ -53,7 +54,9 @@ seal.
 
 import struct
 
-FORMAT = 4
+FORMAT = 5
+# The formats that this version reads. In format 4, every message has a row in the UID index.
+FORMATS_READ = (4, FORMAT)
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # the progress of the fan-out of publications; exists only during a fan-out
@@ -79,6 +82,8 @@ LANE_READY = 0
 LANE_DELAYED = 1  # delayed messages
 LANE_GROUPED = 2  # members of groups, available or leased
 LANE_PARKED = 3  # messages that a subscriber returned too often, until they are republished
+# The lanes of messages that a UID identifies. Subscriptions alone have the parked lane.
+LANES_OF_UIDS = (LANE_READY, LANE_GROUPED, LANE_DELAYED)
 LANES_READY = (LANE_READY, LANE_GROUPED)  # the lanes of available and leased messages
 LANE_GROUP = 13  # groups in the schedule; this lane has no messages
 LANE_REMEMBERED = 14  # remembered UIDs of consumed messages; this lane has no messages

@@ -6,7 +6,8 @@
 * `put.py` checks, stamps and appends a batch. `take.py` leases the next messages. `settle.py`
   removes messages or returns them. A busy daemon spends most of its time in these three modules.
 * Rows: `lane.py` writes a message and its index rows, and `notes.py` writes the note of a message
-  that failed. `dedup.py` has the table of origins that detects duplicates.
+  that failed. `dedup.py` has the table of origins that detects duplicates, and `ordered.py` finds
+  messages that need no row in the UID index.
 * Leases: `lease.py` has the leases of each consumer. `lease_number.py` makes the numbers that prove
   a delivery.
 * Order and choice: `order.py` merges the lanes in physical order. `browse.py` reads without

@@ -155,7 +155,7 @@ def indexed(
         number: The group number of the message at *after*, because groups are in the order of their
             numbers.
     """
-    for place in places(tx, prefix, after, number):
+    for place in places(queue, tx, prefix, after, number):
         rank, arrival = keys.PLACE.unpack(place)
         row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
         if row is not None:
@@ -163,7 +163,7 @@ def indexed(
 
 
 def places(
-    tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
+    queue: Queue, tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[bytes]:
     """Yields 9 - priority and arrival of the messages under *prefix* of an index."""
     tail = b""
@@ -175,7 +175,7 @@ def places(
             if position[keys.LANE_AT] == keys.LANE_GROUPED:
                 yield position[keys.IN_LANE]
     elif prefix.startswith(keys.SPACE_UID):
-        position = tx.get(prefix) or b""
+        position = queue.origins.place(tx, prefix[keys.POSITION_AT :]) or b""
         if (
             position
             and position[keys.LANE_AT] in keys.LANES_READY

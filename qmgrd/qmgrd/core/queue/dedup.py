@@ -2,8 +2,9 @@
 
 A message whose timestamp is above the entry of its origin cannot be on the queue. The daemon
 appends such a message without any lookup (fast path). A timestamp at or below the entry requires a
-lookup in the stored UID index (slow path), which takes O(log n). (IPCOM000015189D describes the
-method with a scan. The index is our design.)
+lookup (slow path), which takes O(log n). (IPCOM000015189D describes the method with a scan.) The
+lookup reads the stored UID index, and then searches the messages that need no row in the index,
+because they are in the order of their UIDs (ordered.py).
 
 Invariant: entry[o] >= t for every message on the queue, where o is its origin and t its timestamp.
 Therefore, entries are never lowered. A job removes the entry of an origin that has no message on
@@ -26,6 +27,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.ordered import OrderedMessages
 
 ORIGINS_CACHED_MAX = 10_000
 TIMESTAMP_MAX = 2**64 - 1
@@ -35,14 +37,21 @@ class UidVerdict(Enum):
     """The result of checking whether a UID is new."""
 
     FAST = "fast"  # a new UID, as the table shows
-    SLOW = "slow"  # a new UID, as the index shows
+    SLOW = "slow"  # a new UID, as a lookup shows
     DUPLICATE = "duplicate"  # a UID that exists or is remembered
 
 
 class OriginTable:
     """The table of origins of one queue, as a cache of its stored rows."""
 
-    def __init__(self, queue_id: int) -> None:
+    def __init__(self, queue_id: int, ordered: OrderedMessages | None = None) -> None:
+        """Reads the table of a queue.
+
+        Args:
+            queue_id: The id of the queue.
+            ordered: The messages without a row in the UID index. They are required for lookups.
+        """
+        self._ordered = ordered
         self._has_targets = queue_id != keys.PUBLICATIONS_ID  # A publication has only one copy.
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
@@ -67,6 +76,12 @@ class OriginTable:
 
     def check_uid(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
         """Returns the verdict on a put of a message with the encoded UID *trailer*."""
+        if self.is_above(tx, trailer):
+            return UidVerdict.FAST
+        return UidVerdict.DUPLICATE if self._is_there(tx, trailer, target) else UidVerdict.SLOW
+
+    def is_above(self, tx: Transaction, trailer: bytes) -> bool:
+        """Returns whether the encoded UID *trailer* is above all earlier UIDs of its origin."""
         origin, timestamp = (
             trailer[records.UID_ORIGIN],
             int.from_bytes(trailer[records.UID_TIMESTAMP], "big"),
@@ -74,12 +89,10 @@ class OriginTable:
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
-        if timestamp > highest:
-            return UidVerdict.FAST
-        return UidVerdict.DUPLICATE if self._is_there(tx, trailer, target) else UidVerdict.SLOW
+        return timestamp > highest
 
     def _is_there(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
-        position = tx.get(self.index_key(trailer, target))
+        position = self._position(tx, trailer, target)
         if position is None:
             return False
         if position[keys.LANE_AT] == keys.LANE_REMEMBERED:
@@ -91,6 +104,13 @@ class OriginTable:
             and not self.is_lost(value, position)
         )
 
+    def _position(self, tx: Transaction, trailer: bytes, target: bytes) -> bytes | None:
+        """Returns the position of the message, or the value of another row with its UID."""
+        position = tx.get(self.index_key(trailer, target))
+        if position is None and self._ordered is not None:
+            return self._ordered.position(tx, trailer, target if self._has_targets else b"")
+        return position
+
     def is_lost(self, value: bytes, position: bytes) -> bool:
         """Returns whether a restart lost the message at *position*.
 
@@ -101,7 +121,7 @@ class OriginTable:
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
         """Returns the position of the message with the given encoded UID, or None."""
-        position = tx.get(self.index_key(trailer, target))
+        position = self._position(tx, trailer, target)
         if position is None or len(position) != keys.POSITION.size:
             return None
         return None if position[keys.LANE_AT] == keys.LANE_REMEMBERED else position
@@ -126,9 +146,10 @@ class OriginTable:
     def evict(self, tx: Transaction, origin: bytes) -> bool:
         """Removes the entry of *origin*, which has no messages here. Returns False if it must stay.
 
-        An entry that was raised in this turn must stay, because the turn writes it at its end.
+        An entry that was raised in this turn must stay, because the turn writes it at its end. So
+        must the entry of this queue manager while it has messages without a row in the UID index.
         """
-        if origin in self._raised:
+        if origin in self._raised or (self._ordered is not None and self._ordered.has(origin)):
             return False
         self._highest.pop(origin, None)
         tx.delete(self._prefix + origin)

@@ -26,17 +26,20 @@ class HeldPut(NamedTuple):
 def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
     """Stores the puts to *queue* in *held*, which a unit of work held until its commit."""
     write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
-    count = size = 0
-    trailer = b""
+    count = size = unindexed = 0
+    counters, trailer = queue.counters, b""
     for _, prepared, place, index_key in held:
-        arrival = place or queue.next_arrival()
+        arrival = place or _arrival_at_commit(queue, tx, prepared)
         head, record = prepared.head, prepared.record
         if not head:
             append(queue, tx, prepared, arrival)
             continue
         key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
         write(key, head + record)
-        write(index_key, key[keys.POSITION_AT :])
+        if counters.is_unindexed(arrival):
+            unindexed += 1
+        else:
+            write(index_key, key[keys.POSITION_AT :])
         if correlation := record[records.CORRELATION_LENGTH_AT]:
             correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
             queue.index_correlation(tx, correlation_id, key)
@@ -52,8 +55,17 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
         queue.origins.raise_to(
             tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
         )
-        queue.counters.put_batch(count, size)
-    tx.rows_used += lane.ROWS_OF_A_PUT * count
+        counters.put_batch(count, size, unindexed=unindexed)
+    tx.rows_used += lane.ROWS_OF_A_PUT * count - unindexed
+
+
+def _arrival_at_commit(queue: Queue, tx: Transaction, prepared: Prepared) -> int:
+    """Returns an arrival number for a put whose UID was assigned before the commit.
+
+    Meanwhile, the queue may have received a higher UID.
+    """
+    is_above = prepared.is_new and queue.origins.is_above(tx, prepared.trailer)
+    return queue.next_arrival(is_new=is_above)
 
 
 def _note_held(queue: Queue, key: bytes, value: bytes) -> None:

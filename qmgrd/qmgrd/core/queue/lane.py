@@ -17,7 +17,8 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.queue import Queue
 
-ROWS_OF_A_PUT = 2  # number of rows of a plain message: the entry and its row in the UID index
+# The number of rows of a plain message: the entry, and its row in the UID index if it has one.
+ROWS_OF_A_PUT = 2
 
 
 def add(
@@ -62,8 +63,8 @@ def add(
         due_ms = ready_ms  # Only references expire. The publication itself does not.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     rows = 2
-    if entry.shared:
-        rows = 1  # References have no row in the UID index.
+    if entry.shared or queue.counters.is_unindexed(arrival):
+        rows = 1  # The message is found without a row in the UID index.
     else:
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         tx.put(index_key, key[keys.POSITION_AT :])
@@ -167,7 +168,7 @@ def unlink(
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
     tx.delete(key)
     rows = 1
-    if queue.references is None:
+    if queue.references is None and not queue.counters.is_unindexed(arrival):
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         if tx.get(index_key) == key[keys.POSITION_AT :]:
@@ -232,4 +233,4 @@ def reschedule(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) 
 
 def _leave_lane(queue: Queue, entry: entries.Entry, lane: int, arrival: int) -> None:
     size, is_lost = entries.record_bytes(entry), queue.is_lost(entry, arrival)
-    queue.counters.leave_lane(lane, size, is_volatile=entry.volatile, is_lost=is_lost)
+    queue.counters.leave_lane(lane, size, arrival, is_volatile=entry.volatile, is_lost=is_lost)

@@ -33,7 +33,7 @@ class Lease(NamedTuple):
     arrival: int
     size: int  # the size of the record in bytes
     key: bytes  # the key of the entry
-    index_key: bytes  # the key of the row in the UID index
+    index_key: bytes  # the key of the row in the UID index, which the message may not need
     is_plain: bool  # whether a settle deletes only these two rows without reading the entry
 
 

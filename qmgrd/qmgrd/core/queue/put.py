@@ -113,7 +113,7 @@ def put(
         try:
             extra = extras.get(index, _NO_EXTRAS)
             prepared = prepare(queue, tx, now, stamper, record, message_max_bytes, bound_for, extra)
-            append(queue, tx, prepared, queue.next_arrival())
+            append(queue, tx, prepared, queue.next_arrival(is_new=prepared.is_new))
             if prepared.is_new:
                 stamped.append([index, stamper.last_us, 1])
         except RequestError as error:
@@ -159,13 +159,14 @@ def _put_plain(
     counters, add_row, add_uid = queue.counters, rows.append, uids.append
     head = entries.encode_head(now.wall_us, bound_for)
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
-    arrival = counters.next_arrival
+    arrival, is_indexed = counters.next_arrival, not queue.needs_no_rows
     size = 0
     for prefix, stamp, rest, trailer, correlation in _plain(queue, stamper, batch, plain_max):
         key = prefix + arrival.to_bytes(8, "big")
         arrival += 1
         add_row((key, b"".join((head, stamp, rest, trailer))))
-        add_uid((index_prefix + trailer, key[position_at:]))
+        if is_indexed:
+            add_uid((index_prefix + trailer, key[position_at:]))
         if correlation:
             queue.index_correlation(
                 tx, rest[_REST_CORRELATION_AT : _REST_CORRELATION_AT + correlation], key
@@ -174,12 +175,16 @@ def _put_plain(
     count = arrival - counters.next_arrival
     if count:
         tx.put_all(rows)
-        tx.put_all(uids)
-        tx.rows_used += lane.ROWS_OF_A_PUT * count
+        if is_indexed:
+            tx.put_all(uids)
+        else:
+            counters.include_next()
+        tx.rows_used += count + len(uids)
         stamper.last_us += count
         queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
         counters.skip_arrivals(arrival)
-        counters.put_batch(count, size + count * (records.SUMMED_AT + len(trailer)))
+        size += count * (records.SUMMED_AT + len(trailer))
+        counters.put_batch(count, size, unindexed=count - len(uids))
         if queue.account is not None:
             queue.account.put(
                 kind_of(queue),

@@ -32,6 +32,7 @@ from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
 from qmgrd.core.queue.history import Account, History
 from qmgrd.core.queue.lease import Lease
+from qmgrd.core.queue.ordered import OrderedMessages
 from qmgrd.core.queue.positions import Positions
 from qmgrd.core.queue.references import References
 from qmgrd.core.queue.stored_bytes import StoredBytes
@@ -67,6 +68,7 @@ class Queue:
         unclean: bool = False,
         references: References | None = None,
         history: History | None = None,
+        origin: bytes = b"",
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
@@ -79,7 +81,8 @@ class Queue:
         self.account: Account | None = None
         # The bytes on all queues of the user who created this one; None without such a user.
         self.stored: StoredBytes | None = None
-        self.origins = OriginTable(queue_id)
+        # *origin* is the name of this queue manager.
+        self.origins = OriginTable(queue_id, OrderedMessages(queue_id, counters, origin))
         self.leases: dict[int, Lease] = {}
         self.waiting = Waiting()
         self.uncommitted = Uncommitted()
@@ -188,9 +191,29 @@ class Queue:
                 return key, value
         return None
 
-    def next_arrival(self) -> int:
-        """Returns the next arrival number. No other message of the queue has this number."""
-        return self.counters.assign_arrival()
+    def next_arrival(self, *, is_new: bool = False) -> int:
+        """Returns the next arrival number. No other message of the queue has this number.
+
+        Args:
+            is_new: Whether this queue manager assigned the UID of the message, and the queue has no
+                higher UID of this origin. Such a message may need no row in the UID index
+                (ordered.py).
+        """
+        counters = self.counters
+        if is_new and self.needs_no_rows:
+            counters.include_next()
+            return counters.assign_arrival()
+        arrival = counters.assign_arrival()
+        counters.exclude(arrival)
+        return arrival
+
+    @property
+    def needs_no_rows(self) -> bool:
+        """Whether new messages with the next arrival numbers need no rows in the UID index.
+
+        Each delivery of a publication reads the row of the publication.
+        """
+        return not self.is_publications and self.counters.may_include
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
         """Updates the order of groups. Returns whether more members may be available now."""
@@ -340,6 +363,8 @@ class Queue:
     def describe(self) -> dict[str, Any]:
         """Returns the counters and the state in memory for `qmctl queue show`."""
         shown: dict[str, Any] = self.counters.as_dict()
+        for internal in ("unindexed", "unindexed_from", "unindexed_until"):
+            del shown[internal]
         shown |= {
             "ready": self.ready,
             "leased": len(self.leases),

@@ -38,9 +38,10 @@ def ack_all(
     member_of, taken_back, last = held_groups.leased.get, held_groups.taken_back, b""
     acked: dict[bytes, list[int]] = {}  # numbers of acknowledged members by group
     is_forgetful = not queue.bounds.dedup_retention_ms  # whether UIDs are not remembered
-    references = queue.references
+    references, counters = queue.references, queue.counters
+    unindexed_from, unindexed_until = counters.unindexed_from, counters.unindexed_until
     settled: list[Lease] = []
-    size = 0
+    size = unindexed = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
         if (
@@ -70,19 +71,26 @@ def ack_all(
         del leases[arrival]
         lessee.leases.pop(arrival, None)
         delete(key)
-        if references is None:
+        if unindexed_from <= arrival < unindexed_until:
+            unindexed += 1
+        elif references is None:
             delete(index_key)
         else:
             references.remove(arrival)
         settled.append(lease)
         size += length
-    _count(queue, tx, settled, size, acked)
+    _count(queue, tx, settled, size, unindexed, acked)
     tx.rows_used += len(exceptions)
     return exceptions
 
 
 def _count(
-    queue: Queue, tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
+    queue: Queue,
+    tx: Transaction,
+    settled: list[Lease],
+    size: int,
+    unindexed: int,
+    acked: dict[bytes, list[int]],
 ) -> None:
     """Counts the consumed messages, and records them in the history.
 
@@ -91,6 +99,7 @@ def _count(
         tx: The transaction of the turn.
         settled: The former leases of the messages.
         size: The total size of their records.
+        unindexed: The number of messages that had no row in the UID index.
         acked: The numbers of consumed members by group.
     """
     if settled and queue.account is not None:
@@ -99,8 +108,9 @@ def _count(
     for group_id, numbers in acked.items():
         queue.groups.acknowledge(tx, group_id, numbers)
         grouped += len(numbers)
-    queue.counters.acknowledge_batch(len(settled), size, grouped=grouped)
-    tx.rows_used += lane.ROWS_OF_A_PUT * len(settled) + size // entries.VALUE_MAX_BYTES
+    queue.counters.acknowledge_batch(len(settled), size, grouped=grouped, unindexed=unindexed)
+    rows = lane.ROWS_OF_A_PUT * len(settled) - unindexed
+    tx.rows_used += rows + size // entries.VALUE_MAX_BYTES
 
 
 def _ack(

@@ -225,7 +225,12 @@ class Units:
         """Adds the checked puts *found* to *unit*, each with its arrival number."""
         index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
         held = [
-            HeldPut(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
+            HeldPut(
+                queue,
+                x,
+                queue.next_arrival(is_new=x.is_new) if has_place else 0,
+                index_prefix + x.trailer,
+            )
             for x in found
         ]
         self._memory.count(unit.session, unit.add_puts(queue, held, rows))

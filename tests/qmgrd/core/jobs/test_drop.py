@@ -34,7 +34,7 @@ def test_deleted_queue_leaves_nothing(store: AnyStore, app: Client, clean: bool 
     queue_id = app.manager.queue("Q").id
     app.ask(m.QueueDelete, "Q", True)
     assert app.code_of(m.QueueShow, "Q") is ErrorCode.QUEUE_UNKNOWN
-    assert left_of_queue(app.manager, queue_id) > 1_300
+    assert left_of_queue(app.manager, queue_id) > 650
     if clean is True:
         app.manager.restart()
     elif clean is False:

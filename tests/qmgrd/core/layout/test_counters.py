@@ -47,7 +47,7 @@ def leave(
     is_lost: bool = False,
     size: int = 10,
 ) -> None:
-    counters.leave_lane(lane, size, is_volatile=is_volatile, is_lost=is_lost)
+    counters.leave_lane(lane, size, 1, is_volatile=is_volatile, is_lost=is_lost)
 
 
 def test_arrivals_are_assigned_in_sequence() -> None:

@@ -70,7 +70,7 @@ def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> N
         records.encode(Fields(b"x", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)),
     ]
     said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
-    assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 11)]
+    assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 6)]
     assert (counters.depth, counters.fast) == (5, 5)
 
 

@@ -15,7 +15,6 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.queue import lane
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.admission import NO_GROUP
 from qmgrd.core.queue.group.held_groups import HeldGroup
@@ -68,7 +67,7 @@ def put_run(
     add_row, add_uid = rows.append, uids.append
     index_prefix, origin = queue.origins.index_prefix(), stamper.origin
     timestamp, arrival, size = stamper.last_us, counters.next_arrival, 0
-    front, is_last = records.CHECK.pack, False
+    front, is_last, is_indexed = records.CHECK.pack, False, not queue.needs_no_rows
     for record in batch:
         if is_last or not _PUT_BYTES <= len(record) <= plain_max:
             break
@@ -89,31 +88,36 @@ def put_run(
         key = prefix + arrival.to_bytes(8, "big")
         stamp = front(crc32(trailer, checksum), len(origin))
         add_row((key, b"".join((head, stamp, rest, trailer))))
-        add_uid((index_prefix + trailer, key[keys.POSITION_AT :]))
+        if is_indexed:
+            add_uid((index_prefix + trailer, key[keys.POSITION_AT :]))
         is_last = flags == _OF_A_GROUP[1]
         number, arrival, size = number + 1, arrival + 1, size + len(record)
     count = number - first
     if count:
         tx.put_all(rows)
         tx.put_all(uids)
-        tx.rows_used += lane.ROWS_OF_A_PUT * count + 1
+        tx.rows_used += count + len(uids) + 1
         run = group_index.MemberRun(first, number - 1, rows[0][0][keys.POSITION_AT :])
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
-        _count(queue, tx, stamper, count, size)
+        _count(queue, tx, stamper, count, size, unindexed=count - len(uids))
         if queue.account is not None:
             first_us = timestamp - count + 1
             queue.account.put(history.PUT, rows, arrival - count, origin, first_us, len(head))
     return count
 
 
-def _count(queue: Queue, tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
+def _count(
+    queue: Queue, tx: Transaction, stamper: Stamper, count: int, size: int, *, unindexed: int
+) -> None:
     counters = queue.counters
+    if unindexed:
+        counters.include_next()
     stamper.last_us += count
     queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
     counters.skip_arrivals(counters.next_arrival + count)
     size += count * (len(stamper.origin) + records.TIMESTAMP.size)
-    counters.put_batch(count, size, grouped=count)
+    counters.put_batch(count, size, grouped=count, unindexed=unindexed)
 
 
 def take_run(
