@@ -1,12 +1,15 @@
 """Tests that any damage to index rows is found, and that valid rows are not reported."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
+from qmgrd.store.image import open_image
 from qmgrd.verify.verify import verify
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.snapshot import stores
@@ -49,6 +52,16 @@ def test_damaged_message_is_not_reported_as_missing(store: Path) -> None:
     stores.change(store, put(key, b""))
     assert ("entry", key) in faults(verify(store))
     assert "note-orphan" not in verify(store).findings.counts
+
+
+def test_row_of_a_message_that_needs_none_is_reported(store: Path) -> None:
+    data = store / "store" / "data.mdb"
+    with closing(open_image(data)) as image, image.transaction() as tx:
+        value = tx.get(keys.message(1, keys.LANE_READY, 4, 4)) or b""
+    trailer = entries.uid_trailer(entries.decode(value))
+    row = keys.of_queue(keys.SPACE_UID, 1) + trailer
+    position = keys.POSITION.pack(keys.LANE_READY, keys.PRIORITY_TOP - 4, 4)
+    stores.check_found(store, "index-orphan", row, put(row, position))
 
 
 def test_uid_of_what_a_restart_lost_may_be_put_again_before_it_is_swept(tmp_path: Path) -> None:

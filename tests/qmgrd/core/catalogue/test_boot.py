@@ -68,6 +68,15 @@ def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None
     assert dict(store.rows) == before
 
 
+def test_store_of_the_previous_format_is_changed_to_the_present_one() -> None:
+    store = Manager().store
+    tx = store.begin()
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(b"S" * 16, keys.FORMAT - 1, 1) + b"QM1")
+    store.commit()
+    Manager(store)
+    assert keys.STORE_ROW.unpack_from(store.rows[keys.STORE])[1] == keys.FORMAT
+
+
 def test_store_of_something_else_is_refused_and_left_alone() -> None:
     store = MemoryStore()
     store.begin().put(b"somebody", b"else")

@@ -101,6 +101,18 @@ def test_origin_stays_while_a_message_or_memory_refers_to_it_A18(app: Client) ->
     assert origins(app.manager) == ["DELAYED", "LEASED"]
 
 
+def test_own_origin_stays_while_a_message_is_found_by_its_order_A18(app: Client) -> None:
+    app.put("Q", b"own")
+    app.put("Q", b"1", uid=("GONE", 1), priority=9)
+    app.ack(*app.get("Q"))
+    assert app.manager.queue("Q").counters.unindexed == 1
+    hour(app.manager)
+    assert origins(app.manager) == ["QM1"]
+    app.ack(*app.get("Q"))
+    hour(app.manager)
+    assert origins(app.manager) == []
+
+
 def test_queue_that_units_put_to_keeps_its_table_A18_G20(app: Client) -> None:
     app.put("Q", b"0", uid=("GONE", 1))
     app.ack(*app.get("Q"))

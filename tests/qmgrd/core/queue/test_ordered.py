@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
@@ -282,3 +283,83 @@ def test_long_runs_have_messages_with_and_without_rows(target: str) -> None:
     for _ in range(500):
         world.step(world.rng.choice(STEPS))
     assert min(world.kinds["with"], world.kinds["without"]) > 1_000
+
+
+class CountingStore(MemoryStore):
+    """A store that counts the entries that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for row in super().scan(start, stop):
+            self.looks += 1
+            yield row
+
+
+@pytest.mark.parametrize(("priorities", "looks_max"), [(1, 16), (10, 60)])
+def test_search_looks_at_few_of_many_messages(priorities: int, looks_max: int) -> None:
+    """One binary search of 10,000 messages, and a few steps for each further priority."""
+    store = CountingStore()
+    world = World(1, store=store)
+    batch = [record(b"x", priority=number % priorities) for number in range(10_000)]
+    put(world.queue, store, world.now, world.stamper, batch, 10**6)
+    world.arrived(0)
+    for trailer, arrival in world.rng.sample(sorted(world.messages.items()), 200):
+        store.looks = 0
+        place = world.queue.origins.place(store, trailer)
+        assert place is not None
+        assert keys.arrival_of(place) == arrival
+        assert store.looks <= looks_max
+
+
+def test_uids_of_other_origins_need_no_search() -> None:
+    store = CountingStore()
+    world = World(1, store=store)
+    put(world.queue, store, world.now, world.stamper, [record(b"x")] * 100, 10**6)
+    put(world.queue, store, world.now, world.stamper, [record(b"x", uid=("A", 5))], 10**6)
+    store.looks = 0
+    late = world.queue.origins.check_uid(store, b"A" + (4).to_bytes(8, "big"))
+    assert (late, store.looks) == (UidVerdict.SLOW, 0)
+
+
+@pytest.mark.parametrize("mask", [1, 0x40, 0xFF])
+@pytest.mark.parametrize("body", [b"x", LONG])
+def test_damaged_uid_does_not_mislead_the_search(body: bytes, mask: int) -> None:
+    world = World(1)
+    put(world.queue, world.store, world.now, world.stamper, [record(body)] * 64, 10**6)
+    world.arrived(0)
+    trailers = {arrival: trailer for trailer, arrival in world.messages.items()}
+    for arrival in (1, 16, 17, 18, 32, 33, 48, 63):
+        key = world.queue.key(4, arrival)
+        damaged = bytearray(world.store.rows[key])
+        damaged[-8 + arrival % 8] ^= mask
+        world.store.rows[key] = bytes(damaged)
+        del world.messages[trailers[arrival]]
+    for trailer, arrival in world.messages.items():
+        place = world.queue.origins.place(world.store, trailer)
+        assert place is not None
+        assert keys.arrival_of(place) == arrival
+
+
+def test_messages_of_an_older_store_keep_their_rows() -> None:
+    """A store of format 4 has counters without a range, and a row for each message."""
+    world = World(1)
+    put(world.queue, world.store, world.now, world.stamper, [record(b"x")] * 5, 10**6)
+    world.arrived(0)
+    for key, value in world.stored().items():
+        index_key = world.queue.origins.index_key(entries.uid_trailer(entries.decode(value)))
+        world.store.put(index_key, key[keys.POSITION_AT :])
+    world.queue.flush(world.store)
+    key = keys.of_queue(keys.SPACE_COUNTERS, 1)
+    rows.put(world.store, key, rows.get(world.store, key)[: 26 * 8])
+    world.last_us = world.stamper.last_us
+    world.open()
+    world.check()
+    for step in ("duplicate", "put", "remove", "remove", "put", "restart", "duplicate", "remove"):
+        world.step(step)
+    while world.messages:
+        world.step("remove")
+    prefix = keys.of_queue(keys.SPACE_UID, 1)
+    assert list(world.store.scan(prefix, keys.after(prefix))) == []
