@@ -344,7 +344,7 @@ def rubbish_pages(file: Path) -> None:
         (newer_lmdb, "data.mdb: LMDB format 3, but this qmgrd reads 1"),
         (
             newer_format,
-            f"the store has format {keys.FORMAT + 1}, but this qmgrd reads {keys.FORMAT}",
+            f"has format {keys.FORMAT + 1}, but this qmgrd reads {keys.FORMATS_READ_TEXT}",
         ),
         (of_another, "belongs to queue manager OTHER, but the configuration names QM1"),
         (foreign, "the store is not empty, and qmgrd did not create it"),

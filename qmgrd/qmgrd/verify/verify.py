@@ -87,5 +87,6 @@ def name_in(tx: Transaction, data: Path) -> str:
         raise StoreUnreadable(data, "not a qmgrd store: the store row is missing")
     _, version, _ = keys.STORE_ROW.unpack_from(value)
     if version not in keys.FORMATS_READ:
-        raise StoreUnreadable(data, f"store format {version}, but this qmctl reads {keys.FORMAT}")
+        known = keys.FORMATS_READ_TEXT
+        raise StoreUnreadable(data, f"store format {version}, but this qmctl reads {known}")
     return value[keys.STORE_ROW.size : -4].decode(errors="replace")

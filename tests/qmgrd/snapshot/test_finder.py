@@ -113,7 +113,7 @@ def test_file_system_that_is_not_known_is_named() -> None:
     ("name", "known"),
     [
         ("format", "1 and 2"),
-        ("store_format", str(keys.FORMAT)),
+        ("store_format", keys.FORMATS_READ_TEXT),
         ("lmdb_format", "1"),
         ("record_format", "1"),
     ],

@@ -86,7 +86,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
         _, version, _ = keys.STORE_ROW.unpack_from(value)
         if version not in keys.FORMATS_READ:
             raise StoreForeign(
-                f"the store has format {version}, but this qmgrd reads {keys.FORMAT}: "
+                f"the store has format {version}, but this qmgrd reads {keys.FORMATS_READ_TEXT}: "
                 "use the version that wrote it; if none did, it is damaged; "
                 "restore the store from a snapshot"
             )

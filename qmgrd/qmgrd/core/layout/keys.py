@@ -57,6 +57,7 @@ import struct
 FORMAT = 5
 # The formats that this version reads. In format 4, every message has a row in the UID index.
 FORMATS_READ = (4, FORMAT)
+FORMATS_READ_TEXT = " and ".join(map(str, FORMATS_READ))
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # the progress of the fan-out of publications; exists only during a fan-out

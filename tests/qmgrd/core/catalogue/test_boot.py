@@ -62,7 +62,7 @@ def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None
     store.commit()
     before = dict(store.rows)
     with pytest.raises(
-        StoreForeign, match=f"has format {version}, but this qmgrd reads {keys.FORMAT}"
+        StoreForeign, match=f"has format {version}, but this qmgrd reads {keys.FORMATS_READ_TEXT}"
     ):
         Manager(store)
     assert dict(store.rows) == before
