@@ -48,7 +48,7 @@ COLUMNS = (
         ("next_arrival", "the position of the next message"),
         ("puts", "messages put; the columns puts to missed count since the queue was created"),
         ("fast", "puts recognized as new without a lookup of a message"),
-        ("slow", "puts that needed a lookup in the UID index"),
+        ("slow", "puts that needed a lookup of the UID"),
         ("duplicates", "puts that were refused because a message with the same UID existed"),
         ("acked", "messages consumed; for a transmission queue, messages that the peer committed"),
         ("purged", "messages removed by an operator or because the queue overflowed"),
@@ -69,6 +69,12 @@ COLUMNS = (
         (
             "maybe_before",
             "the position below which messages may have been delivered before the last crash",
+        ),
+        ("unindexed", "messages that need no row in the UID index"),
+        ("unindexed_from", "the position from which messages need no row in the UID index"),
+        (
+            "unindexed_until",
+            "the position from which messages need a row again; 2^63 - 1: new messages need none",
         ),
     ),
     *DAMAGE,
