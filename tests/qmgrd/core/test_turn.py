@@ -306,12 +306,12 @@ def test_turn_writes_a_limited_number_of_rows() -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     producer = app.producer()
-    app.send(*(m.Put(producer.stream, 1 + 20 * i, 0, "Q", [record(b"x")] * 20) for i in range(9)))
+    app.send(*(m.Put(producer.stream, 1 + 20 * i, 0, "Q", [record(b"x")] * 20) for i in range(18)))
     depths = []
     while manager.turns.has_work:
         manager.turn()
         depths.append(manager.queue("Q").counters.depth)
-    assert depths[:3] == [60, 120, 180]
+    assert depths[:3] == [120, 240, 360]
 
 
 def test_loud_connection_does_not_starve_a_quiet_one() -> None:
