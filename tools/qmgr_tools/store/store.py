@@ -68,7 +68,6 @@ QUEUES = (
     output.count("delayed"),
     output.count("parked"),
     output.size("bytes"),
-    output.count("unindexed", "ROWS SAVED"),
     output.Column("oldest_us", "OLDEST PUT", humanize.rfc3339),
     output.count("set_aside"),
     output.Column("priorities", "BY PRIORITY", _by_priority, is_long=True),
