@@ -121,6 +121,8 @@ class Daemon:
             lambda number: self.unsent.of(number),
             is_maintenance=self._is_maintenance,
         )
+        if self._store.replayed:
+            log.info("replayed turns from the journal", turns=self._store.replayed)
         log_all(turns.notes)
         return turns
 

@@ -22,27 +22,27 @@ from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
-from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.journal_store import JournalStore
 
-commit = LmdbStore.commit
+commit = JournalStore.commit
 LATE_MS = 2_000
 
 
 def swallow() -> None:
     """Makes the store ignore a failure to commit."""
 
-    def swallowing(self: LmdbStore) -> None:
+    def swallowing(self: JournalStore) -> None:
         with suppress(StoreFailed):
             commit(self)
 
-    LmdbStore.commit = swallowing  # type: ignore[method-assign]
+    JournalStore.commit = swallowing  # type: ignore[method-assign]
 
 
 def hurry() -> None:
     """Sends the output of a turn before its commit, which happens with the next turn."""
 
     def run(self: Turns, now: Now) -> Outcome:
-        if self._store._txn is not None:  # type: ignore[attr-defined]
+        if self._store._is_turn:  # type: ignore[attr-defined]
             self._store.commit()
         return self._apply(now)
 

@@ -155,6 +155,7 @@ class LmdbStore:
             raise
         self._txn: lmdb.Transaction | None = None
         self._pin: Pin | None = None
+        self.replayed = 0  # turns that the last replay of a journal read
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
         """Pins the last committed turn for a copy. Only one pin can exist at a time.
@@ -232,7 +233,7 @@ class LmdbStore:
         file = os.fstat(self._fd)
         if not file.st_nlink:
             self.check()
-        stat = self._env.stat()
+        stat = self._stat()
         page_bytes = stat["psize"]
         held = self._pin.held_pages() if self._pin is not None else 0
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
@@ -246,6 +247,10 @@ class LmdbStore:
             held_bytes=held * page_bytes,
             file_free_bytes=max(file_bytes - used_bytes, 0),
         )
+
+    def _stat(self) -> dict[str, int]:
+        """Returns LMDB's statistics as of the last turn, under LMDB's names."""
+        return cast("dict[str, int]", self._env.stat())
 
     def check(self) -> None:
         """Raises StoreReplaced if the path no longer refers to the store's file."""

@@ -21,8 +21,9 @@ from qmgrd.store.inspect import (
     map_bytes,
     readers,
 )
+from qmgrd.store.journal import JournalUnreadable
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import offline_data_file
+from qmgrd.store.offline import offline_store
 from qmgrd.verify.definitions import NONSENSE, SPACES
 from qmgrd.verify.verify import LEAK, name_in
 
@@ -34,9 +35,14 @@ def store_content(directory: Path) -> dict[str, Any]:
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing, of another format, or has damaged pages.
     """
-    with offline_data_file(directory) as data:
+    with offline_store(directory) as store:
+        data = store.data
         check_data_file(data)
         _check_pages(data)
+        try:
+            store.finish_journal()
+        except (JournalUnreadable, rows.RowDamaged) as error:
+            raise StoreUnreadable(data, str(error)) from error
         image = open_image(data)
         try:
             found = _pages(data, image.stat())

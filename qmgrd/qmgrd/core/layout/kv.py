@@ -73,7 +73,7 @@ class Store(Protocol):
         """
 
     def space(self) -> Space:
-        """Returns the used and free space of the store as of the last commit."""
+        """Returns the used and free space of the store as of the last turn."""
 
 
 class Now(NamedTuple):
