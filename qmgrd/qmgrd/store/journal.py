@@ -19,7 +19,8 @@ Three orders make a crash between any two writes harmless:
 
 A block belongs to one record. So a torn write of a record cannot damage the one before it. Each
 start has an epoch of its own, stored with the checkpoint. So records of a time before a restored
-snapshot are never mistaken for later ones.
+snapshot are never mistaken for later ones. A snapshot and a store that was closed say that they
+need no journal (``Checkpoint.is_last``).
 """
 
 import os
@@ -51,7 +52,7 @@ class JournalDamaged(JournalUnreadable):
     def __init__(self, path: Path, number: int, later: int) -> None:
         super().__init__(
             f"{path}: the record of turn {number} is damaged or missing, but the record of turn "
-            f"{later} is there: restore a snapshot to a new directory; or, to lose turn {number} "
+            f"{later} is there: restore a snapshot; or, to lose turn {number} "
             f"and all later ones, remove {path} and {path.parent.parent}/qmgrd.lock"
         )
 
@@ -62,7 +63,7 @@ class JournalMissing(JournalUnreadable):
     def __init__(self, path: Path, number: int) -> None:
         super().__init__(
             f"{path} is missing, so the turns after {number} may be lost: put the file back, or "
-            f"restore a snapshot to a new directory; or, to go on without them, remove "
+            f"restore a snapshot; or, to go on without them, remove "
             f"{path.parent.parent}/qmgrd.lock"
         )
 

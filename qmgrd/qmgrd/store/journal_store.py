@@ -167,16 +167,27 @@ class JournalStore(LmdbStore):
         super().abort()
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> Pin:
-        """Pins the last turn for a copy, after a checkpoint. See :meth:`LmdbStore.pin`."""
-        self._checkpoint()
-        return super().pin(give_up)
+        """Pins the last turn for a copy. See :meth:`LmdbStore.pin`.
+
+        The copy says that it needs no journal. So it can replace a store that has one.
+        """
+        self._open = self._open or self._begun()
+        self._commit(is_last=True)
+        pin = super().pin(give_up)
+        try:
+            self._open = self._begun()
+            self._commit()
+        except BaseException:
+            pin.release()
+            raise
+        return pin
 
     def close(self) -> None:
         """Makes the last checkpoint, unless a turn failed, and closes the store."""
         try:
             if self._journal is not None and not (self._is_turn or self._is_failed):
                 self._open = self._open or self._begun()
-                if self._number:
+                if self._epoch or self._number:
                     self._commit(is_last=True)
         except StoreFailed:  # The journal has all turns.
             pass
