@@ -1,6 +1,6 @@
 """The place in the journal up to which the store has all turns, and the way from there to the end.
 
-The store has the number of its last turn in a row of its own. The journal has the records of the
+A row of the store has the number of its last turn. The journal has the records of the
 turns after this one. A start applies them to the store, and so does ``qmctl store``.
 """
 

@@ -18,7 +18,7 @@ Three orders make a crash between any two writes harmless:
    no metadata of the file system, and cannot find the disk full.
 
 A block belongs to one record. So a torn write of a record cannot damage the one before it. Each
-start has an epoch of its own, stored with the checkpoint. So records of a time before a restored
+start has its own epoch, stored with the checkpoint. So records of a time before a restored
 snapshot are never mistaken for later ones. A snapshot and a store that was closed say that they
 need no journal (``Checkpoint.is_last``).
 """
@@ -51,8 +51,8 @@ class JournalDamaged(JournalUnreadable):
 
     def __init__(self, path: Path, number: int, later: int) -> None:
         super().__init__(
-            f"{path}: the record of turn {number} is damaged or missing, but the record of turn "
-            f"{later} is there: restore a snapshot; or, to lose turn {number} "
+            f"{path}: the record of turn {number} is damaged or missing, but that of turn "
+            f"{later} is intact: restore a snapshot; or, to lose turn {number} "
             f"and all later ones, remove {path} and {path.parent.parent}/qmgrd.lock"
         )
 

@@ -2,13 +2,15 @@
 
     turn 18 ─▶ changes in the open transaction ─▶ record 18 on disk ─▶ outcome of turn 18
     turn 19 ─▶ ...
-    checkpoint: LMDB commits turns 18 to 30 and the number 30; the journal begins again
+    turn 30 ─▶ changes in the open transaction ─▶ checkpoint: LMDB commits turns 18 to 30, and
+               the number 30 ─▶ outcome of turn 30; the journal begins again
 
-A checkpoint is made before a turn, never between a turn and its outcome. It is due after so many
-bytes of records that it takes about CHECKPOINT_S, which is measured at each checkpoint. It is also
-due if the pages that the turns may have changed need more than a share of the free space, because
-LMDB writes each changed page to a free place. So in a nearly full store, each turn is a checkpoint.
-A turn whose record does not fit into the file is made durable by a checkpoint.
+A checkpoint takes the place of the record of its turn. It is due when the records since the last
+one reach a number of bytes. After each checkpoint, this number is changed so that the next one
+takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES records where the disk is slow. It is
+also due if the pages that the turns may have changed need more than a share of the free space,
+because LMDB writes each changed page to a free place. So in a nearly full store, each turn is a
+checkpoint. So is a turn whose record does not fit into the journal.
 
 An abort discards the open transaction with all turns since the checkpoint. The next turn replays
 them from the journal, as a start does.
@@ -44,10 +46,11 @@ from qmgrd.store.journal import (
 )
 from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, LmdbTransaction, Pin
 
-CHECKPOINT_S = 0.004
+CHECKPOINT_S = 0.006
+FLUSHES = 4
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
-FREE_SHARE = 8  # bytes of free space per byte of pages that the open transaction may have changed
-PAGES_PER_CHANGE = 3  # pages that the change of one row may change: the leaf and pages above it
+FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
+PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
 PAGE_BYTES = 4_096
 
 
@@ -117,19 +120,18 @@ class JournalStore(LmdbStore):
         # The records since the last checkpoint, their changes, and the limit of the records.
         self._since_bytes = self._since_changes = 0
         self._limit_bytes = LIMIT_LEAST_BYTES
+        self._record_s = 0.0  # the time that a record takes, as a moving average
         self._free_bytes = map_bytes  # the free space when it was last asked for
 
     def begin(self) -> RecordedTransaction:
-        """Opens the transaction of a turn, after a checkpoint if one is due.
+        """Opens the transaction of a turn.
 
         Raises:
             StoreFailed: The store or its journal failed.
         """
         assert not self._is_turn, "a transaction is open"
         if self._is_failed:
-            raise StoreFailed("the journal failed before: start the daemon again")
-        if self._open is not None and self._is_due():
-            self._checkpoint()
+            raise StoreFailed("the store failed before: start the daemon again")
         if self._open is None:
             self._open = self._begun()
         self._open.rows_used = 0
@@ -148,18 +150,10 @@ class JournalStore(LmdbStore):
             return
         assert self._journal is not None, "commit without begin"
         self._number += 1
-        count, content = len(tx.changes) // 2, content_of(tx.changes)
-        tx.changes.clear()
-        try:
-            is_written = bool(self._epoch) and self._journal.append(self._number, content)
-        except OSError as error:
-            self._is_failed = True
-            raise StoreFailed(f"the outcome of a turn is unknown: {error}") from error
-        if is_written:
-            self._since_bytes += len(content)
-            self._since_changes += count
-        else:
+        self._since_changes += len(tx.changes) // 2
+        if self._is_due() or not self._is_recorded(content_of(tx.changes)):
             self._checkpoint()
+        tx.changes.clear()
 
     def abort(self) -> None:
         """Discards the turn. The next turn replays those since the last checkpoint."""
@@ -208,8 +202,21 @@ class JournalStore(LmdbStore):
             return super()._stat()
         return self._open.stat(self._main)
 
+    def _is_recorded(self, content: bytes) -> bool:
+        """Appends the record of the turn, and returns whether the journal has room for it."""
+        assert self._journal is not None
+        self._since_bytes += len(content)
+        start_s = time.perf_counter()
+        try:
+            is_written = self._journal.append(self._number, content)
+        except OSError as error:
+            self._is_failed = True
+            raise StoreFailed(f"the outcome of a turn is unknown: {error}") from error
+        self._record_s += (time.perf_counter() - start_s - self._record_s) / 8
+        return is_written
+
     def _is_due(self) -> bool:
-        if self._since_bytes >= self._limit_bytes:
+        if not self._epoch or self._since_bytes >= self._limit_bytes:
             return True
         pages = self._since_changes * PAGES_PER_CHANGE + self._since_bytes // PAGE_BYTES
         return pages * PAGE_BYTES * FREE_SHARE > self._free_bytes
@@ -230,6 +237,8 @@ class JournalStore(LmdbStore):
         return tx
 
     def _replay(self, tx: RecordedTransaction) -> None:
+        if self._epoch and self._number == self._stored:
+            return  # The journal is empty.
         checkpoint = read_checkpoint(tx) or Checkpoint(b"", 0, is_last=True)
         self._number = self._stored = checkpoint.number
         journal = self._opened(checkpoint)
@@ -251,13 +260,12 @@ class JournalStore(LmdbStore):
 
     def _checkpoint(self) -> None:
         """Commits the open transaction, so that the journal can begin again."""
-        if self._open is None or self._number == self._stored:
-            return
+        assert self._journal is not None
         start_s = time.perf_counter()
         self._commit()
         took_s = time.perf_counter() - start_s
-        assert self._journal is not None
-        limit = int(self._limit_bytes * min(CHECKPOINT_S / took_s, 2.0))
+        wanted_s = max(CHECKPOINT_S, self._record_s * FLUSHES)
+        limit = int(self._limit_bytes * min(max(wanted_s / took_s, 0.25), 2.0))
         most = self._journal.size_bytes // 2
         self._limit_bytes = min(max(limit, LIMIT_LEAST_BYTES), most)
 
@@ -267,7 +275,9 @@ class JournalStore(LmdbStore):
         assert self._journal is not None
         epoch = self._epoch or os.urandom(EPOCH_BYTES)
         write_checkpoint(tx, Checkpoint(epoch, self._number, is_last))
+        self._is_failed = True
         super().commit()
+        self._is_failed = False
         self._journal.trim(epoch)
         self._epoch, self._stored = epoch, self._number
         self._since_bytes = self._since_changes = 0

@@ -82,7 +82,7 @@ def test_damaged_record_before_a_later_one_is_refused(tmp_path: Path, at: int) -
     written(path, b"a" * 10, b"b" * 10, b"c", b"d").close()
     flip(path, BLOCK_BYTES + at)
     with pytest.raises(
-        JournalDamaged, match=r"turn 2 is damaged or missing, but .* turn 3 is there"
+        JournalDamaged, match=r"turn 2 is damaged or missing, but .* turn 3 is intact"
     ):
         replayed(path)
 

@@ -255,23 +255,33 @@ class Clock:
         return self.now_s
 
 
+@pytest.mark.parametrize(
+    ("flushes", "tick_s", "limit_bytes"),
+    [
+        (0, 2 * journal_store.CHECKPOINT_S, journal_store.LIMIT_LEAST_BYTES),
+        (0, journal_store.CHECKPOINT_S / 2, 16 << 20),
+        (4, 2 * journal_store.CHECKPOINT_S, 16 << 20),  # a slow disk, where a record takes as long
+    ],
+)
 def test_checkpoints_are_as_long_as_wanted(
-    store: JournalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes: int, tick_s: float, limit_bytes: int
 ) -> None:
-    """A checkpoint that took twice as long halves the number of bytes until the next one."""
-    clock = Clock(2 * journal_store.CHECKPOINT_S)
-    monkeypatch.setattr(journal_store, "time", clock)
-    large = opened(tmp_path / "large", 64 << 20)
-    limits = set()
-    for _ in range(100):
-        put(large, a=bytes(1 << 20))
-        limits.add(large._limit_bytes)
-    assert limits == {journal_store.LIMIT_LEAST_BYTES}
-    clock.tick_s = journal_store.CHECKPOINT_S / 2
-    for _ in range(100):
-        put(large, a=bytes(1 << 20))
-    assert large._limit_bytes == 32 << 20
-    large.close()
+    monkeypatch.setattr(journal_store, "FLUSHES", flushes)
+    monkeypatch.setattr(journal_store, "time", Clock(tick_s))
+    store = opened(tmp_path / "large", 32 << 20)
+    store._limit_bytes = 1 << 20
+    for _ in range(150):
+        put(store, a=bytes(200_000))
+    assert store._limit_bytes == pytest.approx(limit_bytes, rel=1e-4)
+    store.close()
+
+
+def test_large_turn_is_a_checkpoint(store: JournalStore) -> None:
+    put(store, a=b"1")
+    before = (store.directory / "store" / FILE).read_bytes()
+    put(store, b=bytes(FILE_BYTES))
+    assert store._stored == store._number == 2
+    assert (store.directory / "store" / FILE).read_bytes() == before
 
 
 def test_row_of_the_checkpoint_is_sealed(store: JournalStore) -> None:
