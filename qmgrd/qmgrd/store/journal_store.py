@@ -177,12 +177,14 @@ class JournalStore(LmdbStore):
         return pin
 
     def close(self) -> None:
-        """Makes the last checkpoint, unless a turn failed, and closes the store."""
+        """Closes the store, after the last checkpoint.
+
+        If a turn failed, or none was committed, the store and its journal stay as they are.
+        """
         try:
-            if self._journal is not None and not (self._is_turn or self._is_failed):
+            if self._epoch and not (self._is_turn or self._is_failed):
                 self._open = self._open or self._begun()
-                if self._epoch or self._number:
-                    self._commit(is_last=True)
+                self._commit(is_last=True)
         except StoreFailed:  # The journal has all turns.
             pass
         finally:

@@ -21,7 +21,7 @@ from qmgrd.store.inspect import (
     map_bytes,
     readers,
 )
-from qmgrd.store.journal import JournalUnreadable
+from qmgrd.store.journal import FILE, JournalUnreadable
 from qmgrd.store.lmdb_store import ReadFailed
 from qmgrd.store.offline import offline_store
 from qmgrd.verify.definitions import NONSENSE, SPACES
@@ -80,6 +80,7 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "used_bytes": used * page_bytes,
         "free_bytes": free * page_bytes,
         "overhead_bytes": (pages - used - free) * page_bytes,  # meta pages and the free list
+        "journal_bytes": _size(data.with_name(FILE)),
         "tree_depth": stat["depth"],
         "leaf_pages": stat["leaf_pages"],
         "branch_pages": stat["branch_pages"],
@@ -89,6 +90,11 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "oldest_reader": min((number for _, number in reading), default=None),
         "rows": stat["entries"],
     }
+
+
+def _size(path: Path) -> int:
+    """Returns the size of a file, or 0 if it does not exist."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _identity(tx: Transaction, data: Path) -> dict[str, Any]:
