@@ -104,6 +104,7 @@ async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> Non
         async with connect(f"unix:{tmp_path}/full.sock", wait_ms=0):
             pass
     assert failure.value.hint == "check the log of the queue manager"
+    assert failure.value.code == ErrorCode.CONNECTIONS_EXHAUSTED
     server.close()
 
 
