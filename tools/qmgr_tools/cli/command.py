@@ -192,7 +192,8 @@ class Call:
                 raise connection_refused(doing, error.address, refusal) from error
             why = f"cannot connect to {error.address}: {error.why}"
             where = f"the address is from context {found.context}; " if found.context else ""
-            remedy = f"{error.hint} {where}to use another address: --connect"
+            remedy = tls_options.remedy(found.address, error.why)
+            remedy = remedy or f"{error.hint} {where}to use another address: --connect"
             if error.why in connect_retry.NOBODY:
                 raise NotListening(f"cannot {doing}", why, remedy) from error
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
