@@ -16,7 +16,7 @@ def bob(at: Qmctl) -> Qmctl:
 
 @pytest.mark.process
 def test_deciding_grants_are_shown_and_the_exit_code_tells(bob: Qmctl) -> None:
-    denied = bob("auth", "explain", "bob", "QueueMove", "queue=A1", "target=B")
+    denied = bob("auth", "explain", "bob", "queuemove", "queue=A1", "target=B")
     assert denied.code == 4
     assert denied.out.splitlines() == [
         "RIGHT\tKIND\tNAME\tALLOWED\tBY",

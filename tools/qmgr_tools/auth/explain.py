@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools.auth.request_field import FieldUse, fields
+from qmgr_tools.auth.request_field import FieldUse, fields, spelled
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, usage
@@ -33,7 +33,7 @@ def explain(
             metavar="OPERATION",
             show_default=False,
             autocompletion=completion.operations,
-            help="A request of the protocol, such as Put or QueueMove.",
+            help="A request of the protocol, such as Put or QueueMove, in any case.",
         ),
     ],
     values: Annotated[
@@ -65,6 +65,7 @@ def explain(
       qmctl auth explain billing QueueMove queue=BILLS target=OLD.BILLS
       qmctl auth explain alice QueueDelete queue=ORDERS purge=yes
     """
+    operation = spelled(operation)
     doing = f"explain {operation}"
     wanted = _values(doing, operation, values or ())
     with call.client(doing) as client:

@@ -16,6 +16,15 @@ class FieldUse(Enum):
     FLAG = "flag"  # is true or false
 
 
+def spelled(operation: str) -> str:
+    """Returns the name of the request that differs from *operation* at most in case.
+
+    Returns *operation* itself for an unknown request.
+    """
+    names = (found.kind.__name__ for found in OPERATIONS.values() if found.request is not None)
+    return next((name for name in names if name.casefold() == operation.casefold()), operation)
+
+
 def fields(operation: str) -> dict[str, FieldUse] | None:
     """Returns the fields that decide on the rights to a request, or None for an unknown request."""
     for found in OPERATIONS.values():
