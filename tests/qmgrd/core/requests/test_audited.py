@@ -356,6 +356,12 @@ def test_fields_with_their_defaults_are_left_out() -> None:
     assert details(m.LinkAllow(1, "L", b"\1" * 16), NEEDS[m.LinkAllow]) == {"store_id": "01" * 16}
 
 
+def test_binding_of_a_user_to_a_queue_manager_is_shown() -> None:
+    attributes = {"queue_manager": "EWR", "verifier": MARKED_VERIFIER}
+    found = details(m.UserCreate(1, "EWR", attributes), NEEDS[m.UserCreate])
+    assert found["attributes"] == {"queue_manager": "EWR", "verifier": HIDDEN}
+
+
 SECRET = b"S3CRETS3CRETS3CRET"
 SALT, KEYS = base64.b64encode(SECRET).decode(), base64.b64encode(SECRET + bytes(14)).decode()
 MARKED_VERIFIER = f"SCRAM-SHA-256$4096:{SALT}${KEYS}:{KEYS}"
