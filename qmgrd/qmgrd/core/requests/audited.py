@@ -154,7 +154,9 @@ class Auditor:
         if identity.user or identity in (OWNER, OPEN):
             self._trail.count(self._record(action, session, None), self._context.now)
 
-    def login_refused(self, identity: Identity, address: str, client: str, code: int) -> None:
+    def login_refused(
+        self, identity: Identity, address: str, client: str, code: int, why: str = ""
+    ) -> None:
         """Records a login that failed, was delayed or was refused.
 
         Args:
@@ -162,6 +164,7 @@ class Auditor:
             address: The host at the other end, or "unix".
             client: The name that the other end claims.
             code: The code of the goodbye.
+            why: The reason for operators, or "".
         """
         record = AuditRecord(
             LOGIN,
@@ -170,6 +173,7 @@ class Auditor:
             address,
             shortened(client),
             result=name_of(code),
+            detail={"why": shortened(why)} if why else {},
             priority=STRANGER,
         )
         self._trail.count(record, self._context.now)

@@ -441,11 +441,15 @@ def test_name_of_a_client_cannot_break_a_record(guarded: Guarded) -> None:
     auditor = guarded.manager.turns.broker.auditor
     identity = Identity("\ud800" + "x" * 5_000, "m" * 5_000)
     guarded.manager.turns.intake.event(
-        0, lambda _: auditor.login_refused(identity, "10.1", "\n" * 999, ErrorCode.LOGIN_FAILED)
+        0,
+        lambda _: auditor.login_refused(
+            identity, "10.1", "\n" * 999, ErrorCode.LOGIN_FAILED, "é" * 999
+        ),
     )
     guarded.manager.turn()
     last = audit_of(guarded.manager)[-1]
     assert len(last["user"]) == len(last["method"]) == len(last["client"]) == 100
+    assert last["detail"] == {"why": "é" * 48 + "..."}
 
 
 def test_kinds_of_objects_are_those_of_grants(world: dict[bytes, bytes]) -> None:
