@@ -263,7 +263,8 @@ class Broker:
 
     def _take_answer(self, session: Session, message: Arrived) -> None:
         if type(message) is m.OperationUnknown:
-            self._refuse(session.connection, message)
+            if (refused := refusal(message)) is not None:
+                self.context.send(session.connection, refused)
             return
         if session.path is None:
             raise RequestNotAllowed(type(message).__name__)
@@ -294,6 +295,8 @@ class Broker:
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         self.auditor.refused(session, message)
+        if type(message) is m.LinkOpen:
+            self.context.peers.refuse(session.name, session.store_id, error)
         if isinstance(message, UnitPutPart):
             self.units.put_part(session, message, error)
         elif isinstance(message, m.MessageWithId):
@@ -302,10 +305,6 @@ class Broker:
             self.streams.refuse(session, message, error)
         else:
             raise RequestNotAllowed(type(message).__name__)
-
-    def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
-        if (answer := refusal(unknown)) is not None:
-            self.context.send(connection, answer)
 
     def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:
         self.context.close(connection, error.code, str(error))

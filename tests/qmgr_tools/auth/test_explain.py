@@ -52,6 +52,15 @@ def test_flags_and_disabled_users_count(bob: Qmctl) -> None:
 
 
 @pytest.mark.process
+def test_requests_of_links_are_explained_by_the_queue_manager(bob: Qmctl) -> None:
+    bob("grant", "create", "--user", "bob", "link", "peer", "EWR")
+    allowed = bob("auth", "explain", "bob", "LinkOpen", "manager=EWR")
+    assert (allowed.code, "link\tpeer\tEWR\tyes\tlink peer EWR\n" in allowed.out) == (0, True)
+    denied = bob("auth", "explain", "bob", "LinkOpen")
+    assert (denied.code, "link\tpeer\tbob\tno\t\n" in denied.out) == (4, True)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [

@@ -11,7 +11,9 @@ def test_every_object_of_a_request_has_a_field() -> None:
             for need in found.request.needs:
                 is_named = need.kind not in (Kind.MANAGER, Kind.PEER) and need.field != EACH
                 assert (need.field in known) is is_named
+                assert ("manager" in known) or need.kind is not Kind.PEER
     assert fields("Queue") is None
+    assert fields("LinkOpen") == {"manager": FieldUse.OPTIONAL}
     assert fields("QueueDelete") == {"queue": FieldUse.REQUIRED, "purge": FieldUse.FLAG}
 
 

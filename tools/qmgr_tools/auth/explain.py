@@ -42,7 +42,8 @@ def explain(
             metavar="FIELD=VALUE",
             show_default=False,
             autocompletion=completion.fields,
-            help="The fields of the request that name objects; repeat a FIELD for a list.",
+            help="The fields of the request that name objects; repeat a FIELD for a list. "
+            "LinkOpen and LinkFetch: manager=NAME, by default the queue manager of the user.",
         ),
     ] = None,
 ) -> None:
@@ -64,6 +65,7 @@ def explain(
       qmctl auth explain billing Put queue=ORDERS
       qmctl auth explain billing QueueMove queue=BILLS target=OLD.BILLS
       qmctl auth explain alice QueueDelete queue=ORDERS purge=yes
+      qmctl auth explain EWR LinkOpen manager=EWR
     """
     operation = spelled(operation)
     doing = f"explain {operation}"
