@@ -8,7 +8,7 @@ from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
 from qmgrd.core.context.eviction import MakeDeadLetter
-from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
+from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
 from qmgrd.core.queue.held_puts import HeldPut, append_held
@@ -22,20 +22,21 @@ from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
-from qmgrd.store.journal_store import JournalStore
+from qmgrd.store.journal import JournalFile
 
-commit = JournalStore.commit
 LATE_MS = 2_000
 
 
 def swallow() -> None:
-    """Makes the store ignore a failure to commit."""
+    """Makes the journal ignore a failure to write or to flush a record."""
+    append = JournalFile.append
 
-    def swallowing(self: JournalStore) -> None:
-        with suppress(StoreFailed):
-            commit(self)
+    def swallowing(self: JournalFile, number: int, content: bytes) -> bool:
+        with suppress(OSError):
+            return append(self, number, content)
+        return True
 
-    JournalStore.commit = swallowing  # type: ignore[method-assign]
+    JournalFile.append = swallowing  # type: ignore[method-assign]
 
 
 def hurry() -> None:

@@ -43,7 +43,7 @@ EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 PLAN = {
     "daemon": {
         "openat": "EIO ENOSPC EMFILE EINTR",
-        "pwrite64 pwritev writev": "EIO ENOSPC ENOSPC+ EINTR",
+        "pwrite64 pwritev2 writev": "EIO ENOSPC ENOSPC+ EINTR",
         "fdatasync fsync ftruncate": "EIO ENOSPC EINTR",
         "pread64 mkdir rename": "EIO",
         "flock": "EINTR ENOLCK",
@@ -85,7 +85,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     # The store, at the start and at each commit
     ("daemon", "openat", "*", "data.toml tls/*", {"configuration"}),
     ("daemon", "pwrite64 writev fdatasync ftruncate pread64", "*", STORE, {"store"}),
-    ("daemon", "openat pwrite64 pwritev fdatasync fsync pread64", "*", JOURNAL, {"store"}),
+    ("daemon", "openat pwrite64 pwritev2 fdatasync fsync pread64", "*", JOURNAL, {"store"}),
     ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # includes a first read
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
     ("daemon", "flock", "*", "data", {"store"}),
