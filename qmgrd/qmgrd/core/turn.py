@@ -144,7 +144,7 @@ class Turns:
         self.intake.begin_turn(now.ms)
         tx = self._store.begin()
         try:
-            broker.begin(tx, now, self._store.space())
+            broker.begin(tx, now, self._store)
             context = broker.context
             arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
             try:
@@ -181,7 +181,7 @@ class Turns:
         broker = self.broker
         tx = self._store.begin()
         try:
-            broker.begin(tx, now, self._store.space())
+            broker.begin(tx, now, self._store)
             set_aside(broker.services, work, why, is_mark=is_mark)
             outcome = broker.write_changes()
         except Exception as error:

@@ -128,6 +128,7 @@ class JournalStore(LmdbStore):
         assert not self._is_turn, "a transaction is open"
         if self._is_failed:
             raise StoreFailed("the journal failed before: start the daemon again")
+        self._check_file()
         if self._open is not None and self._is_due():
             self._checkpoint()
         if self._open is None:
