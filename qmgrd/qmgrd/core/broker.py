@@ -32,6 +32,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Store, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
+from qmgrd.core.limits.timers import earliest_ms
 from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.store_room import StoreRoom
@@ -420,8 +421,7 @@ class Broker:
         if context.is_maintenance:
             return context.history.due_ms
         timer_ms, schedule_ms = context.timers.next_ms(), context.schedule.next_ms
-        due = timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms
-        return min((ms for ms in due if ms is not None), default=None)
+        return earliest_ms(timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms)
 
     def shutdown(self) -> None:
         """Closes all connections. :attr:`busy` becomes false once all leases have ended."""

@@ -120,7 +120,9 @@ class UnreadReplies:
 
     def next_count_ms(self, now_ms: int) -> int | None:
         """Returns the time of the next count of the full users, or None if there are none."""
-        return now_ms + COUNT_MS if any(user.is_full for user in self._growing) else None
+        if not self._growing or not any(user.is_full for user in self._growing):
+            return None
+        return now_ms + COUNT_MS
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the number of bytes that may be sent to all connections before peers fetch any."""
