@@ -94,6 +94,9 @@ class LmdbTransaction:
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
         """Stores many pairs in one call."""
+        if len(pairs) == 1:  # A cursor would take half as much time again.
+            self._txn.put(*pairs[0])
+            return
         with self._txn.cursor() as cursor:
             cursor.putmulti(pairs)
 

@@ -104,6 +104,8 @@ class UnreadReplies:
         Returns:
             The connections that are no longer held, because their users have read enough.
         """
+        if not (self.users or self._growing):
+            return []
         if now_ms >= self._count_all_ms and self.users:
             self._count_all_ms = now_ms + COUNT_ALL_MS
             self._growing.update(dict.fromkeys(self.users.values()))
