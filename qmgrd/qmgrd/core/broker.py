@@ -30,8 +30,9 @@ from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.layout.kv import Now, Space, Transaction
+from qmgrd.core.layout.kv import Now, Store, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
+from qmgrd.core.limits.timers import earliest_ms
 from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.store_room import StoreRoom
@@ -151,15 +152,14 @@ class Broker:
         start_work(context, self.catalogue, self.jobs)
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
-    def begin(self, tx: Transaction, now: Now, space: Space) -> None:
-        """Begins a turn."""
+    def begin(self, tx: Transaction, now: Now, store: Store) -> None:
+        """Begins a turn of *store*."""
         context = self.context
-        context.tx, context.now, context.wrote = tx, now, False
-        context.working = None
+        context.tx, context.now, context.wrote, context.working = tx, now, False, None
         context.turns += 1
-        self._room.divide(space)
+        map_bytes = self._room.divide(store)
         self.auditor.begin_turn()
-        context.history.begin(now, space.map_bytes, is_cramped=context.is_cramped)
+        context.history.begin(now, map_bytes, is_cramped=context.is_cramped)
 
     def opened(
         self,
@@ -369,6 +369,7 @@ class Broker:
         context.working = None
         self._answer_all()
         write_turn(context, self.unused, self.streams.producer_count)
+        self._room.end_turn()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
@@ -419,8 +420,7 @@ class Broker:
         if context.is_maintenance:
             return context.history.due_ms
         timer_ms, schedule_ms = context.timers.next_ms(), context.schedule.next_ms
-        due = timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms
-        return min((ms for ms in due if ms is not None), default=None)
+        return earliest_ms(timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms)
 
     def shutdown(self) -> None:
         """Closes all connections. :attr:`busy` becomes false once all leases have ended."""

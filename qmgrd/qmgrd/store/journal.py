@@ -134,6 +134,10 @@ class JournalFile:
         self._epoch = epoch
         self._end = 0
 
+    def is_removed(self) -> bool:
+        """Returns whether no directory has the file any more."""
+        return not os.fstat(self._fd).st_nlink
+
     def close(self) -> None:
         """Closes the file."""
         os.close(self._fd)

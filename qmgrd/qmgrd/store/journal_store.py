@@ -127,11 +127,13 @@ class JournalStore(LmdbStore):
         """Opens the transaction of a turn.
 
         Raises:
+            StoreReplaced: The file of the store was removed. Committed data would be lost.
             StoreFailed: The store or its journal failed.
         """
         assert not self._is_turn, "a transaction is open"
         if self._is_failed:
             raise StoreFailed("the store failed before: start the daemon again")
+        self._check_file()
         if self._open is None:
             self._open = self._begun()
         self._open.rows_used = 0
@@ -203,6 +205,12 @@ class JournalStore(LmdbStore):
         if self._open is None:
             return super()._stat()
         return self._open.stat(self._main)
+
+    def _check_file(self) -> None:
+        super()._check_file()
+        if self._journal is not None and self._journal.is_removed():
+            # The close makes the last checkpoint, so nothing is lost.
+            raise StoreFailed(f"{self._path} was removed while the daemon was running")
 
     def _is_recorded(self, content: bytes) -> bool:
         """Appends the record of the turn, and returns whether the journal has room for it."""
