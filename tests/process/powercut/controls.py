@@ -1,0 +1,168 @@
+"""Planted faults, each of which the power-cut test must find."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from qmgrd.store import journal, journal_store, lmdb_store
+from qmgrd.store.journal import JournalFile
+from qmgrd.store.journal_store import JournalStore
+from tests.process.powercut.witness import WitnessedStore
+
+
+class Changed:
+    """A module with some names changed."""
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self.__dict__.update(names)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+@contextmanager
+def journal_is_not_flushed() -> Iterator[None]:
+    with patch.object(journal, "os", Changed(os, fdatasync=lambda fd: None)):
+        yield
+
+
+@contextmanager
+def journal_is_not_flushed_every_third_time() -> Iterator[None]:
+    count = 0
+
+    def fdatasync(fd: int) -> None:
+        nonlocal count
+        count += 1
+        if count % 3:
+            os.fdatasync(fd)
+
+    with patch.object(journal, "os", Changed(os, fdatasync=fdatasync)):
+        yield
+
+
+@contextmanager
+def _lmdb_with(**options: bool) -> Iterator[None]:
+    real = lmdb_store.lmdb
+
+    def opened(path: str, **given: Any) -> Any:
+        return real.open(path, **{**given, **options})
+
+    with patch.object(lmdb_store, "lmdb", Changed(real, open=opened)):
+        yield
+
+
+def store_is_not_flushed() -> Any:
+    return _lmdb_with(sync=False)
+
+
+def meta_page_is_not_flushed() -> Any:
+    return _lmdb_with(metasync=False)
+
+
+@contextmanager
+def journal_is_reused_before_the_store_is_flushed() -> Iterator[None]:
+    real = JournalStore.commit
+
+    def checkpoint(store: Any) -> None:
+        if store._open is not None and store._number != store._stored:
+            if not store._epoch:
+                store._commit()
+                return
+            store._journal.trim(store._epoch)
+            store._since_bytes = store._since_changes = 0
+            store.is_late = True
+
+    def commit(store: Any) -> None:
+        real(store)
+        if getattr(store, "is_late", False) and store._open is not None:
+            store.is_late = False
+            store._commit()
+
+    with (
+        patch.object(JournalStore, "_checkpoint", checkpoint),
+        patch.object(JournalStore, "commit", commit),
+    ):
+        yield
+
+
+@contextmanager
+def records_have_no_checksum() -> Iterator[None]:
+    with patch.object(journal, "crc32", lambda data, start=0: 0):
+        yield
+
+
+@contextmanager
+def torn_record_is_valid() -> Iterator[None]:
+    def content(file: Any, at: int, epoch: bytes, number: int) -> bytes | None:
+        head = os.pread(file._fd, journal._HEAD_BYTES, at)
+        if len(head) < journal._HEAD_BYTES:
+            return None
+        magic, size, found, of = journal._HEAD.unpack_from(head)
+        if (magic, found, of) != (journal._MAGIC, number, epoch):
+            return None
+        return os.pread(file._fd, size, at + journal._HEAD_BYTES)
+
+    with patch.object(JournalFile, "_content", content):
+        yield
+
+
+@contextmanager
+def directory_of_the_journal_is_not_flushed() -> Iterator[None]:
+    def fsync(fd: int) -> None:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            os.fsync(fd)
+
+    with patch.object(journal, "os", Changed(os, fsync=fsync)):
+        yield
+
+
+@contextmanager
+def new_store_is_not_flushed() -> Iterator[None]:
+    with patch.object(lmdb_store, "_sync", lambda path: None):
+        yield
+
+
+@contextmanager
+def turn_is_acknowledged_before_its_commit() -> Iterator[None]:
+    def commit(store: Any) -> None:
+        if changes := list(store._open.changes):
+            store.witness.tries(changes)
+            store.witness.acknowledges()
+        JournalStore.commit(store)
+
+    with patch.object(WitnessedStore, "commit", commit):
+        yield
+
+
+@contextmanager
+def turn_is_lost_at_a_checkpoint() -> Iterator[None]:
+    """The number of the checkpoint is too high by one, so that the next record is skipped."""
+    write = journal_store.write_checkpoint
+
+    def written(tx: Any, checkpoint: Any) -> None:
+        write(tx, checkpoint._replace(number=checkpoint.number + 1))
+
+    with patch.object(journal_store, "write_checkpoint", written):
+        yield
+
+
+CONTROLS: dict[str, Callable[[], Any]] = {
+    control.__name__.replace("_", "-"): control
+    for control in (
+        journal_is_not_flushed,
+        journal_is_not_flushed_every_third_time,
+        store_is_not_flushed,
+        meta_page_is_not_flushed,
+        journal_is_reused_before_the_store_is_flushed,
+        records_have_no_checksum,
+        torn_record_is_valid,
+        directory_of_the_journal_is_not_flushed,
+        new_store_is_not_flushed,
+        turn_is_acknowledged_before_its_commit,
+        turn_is_lost_at_a_checkpoint,
+    )
+}
