@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from random import Random
+from types import TracebackType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from qmgrd.store import journal_store
 from tests.process.powercut.check import check
 from tests.process.powercut.core import CoreWork, check_core
-from tests.process.powercut.cuts import SAMPLES, moments, states
-from tests.process.powercut.disk import Disk, digest
+from tests.process.powercut.cuts import moments, states
+from tests.process.powercut.disk import Disk, Tree, digest
 from tests.process.powercut.recorder import Recorder
 from tests.process.powercut.rows import RowsWork
 from tests.process.powercut.witness import Segment, bounds
@@ -48,6 +49,7 @@ class Result:
     states: int = 0
     repeated: int = 0  # states that had been checked before
     workloads: int = 0
+    short: int = 0  # those of three operations
     operations: int = 0
     cuts: int = 0  # power cuts after which a workload went on
     cores: int = 0  # states from which the core was started
@@ -60,51 +62,84 @@ class Campaign:
     def __init__(self) -> None:
         self.result = Result()
         self._recorder = Recorder()
-        self._seen: set[bytes] = set()
+        self._home = Path(tempfile.mkdtemp(prefix="powercut-", dir=MEMORY))
+        # The moments and states that were checked: workloads that begin alike have the same.
+        self._moments: set[int] = set()
+        self._states: set[int] = set()
 
-    def run(self, case: Case, states_max: int = 1 << 60, samples: int = SAMPLES) -> None:
-        """Runs a workload, and checks states after power cuts, until one is faulty."""
-        home = Path(tempfile.mkdtemp(prefix="powercut-", dir=MEMORY if MEMORY.exists() else None))
+    def __enter__(self) -> "Campaign":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self._home)
+
+    def run(self, case: Case, states_max: int = 1 << 60) -> None:
+        """Runs a workload, and checks states after power cuts, until one is faulty.
+
+        Args:
+            states_max: The number of states of the whole campaign.
+        """
+        for name in ("work", "state"):
+            shutil.rmtree(self._home / name, ignore_errors=True)
+            (self._home / name).mkdir()
         try:
             with deterministic(case):
-                self._run(case, home, states_max, samples)
+                self._check(case, *self._recorded(case), states_max)
         except Fault as fault:
             self.result.faults.append((case, str(fault)))
-        finally:
-            shutil.rmtree(home)
 
-    def _run(self, case: Case, home: Path, states_max: int, samples: int) -> None:
-        result, random = self.result, Random(str(case))
-        for name in ("work", "state"):
-            (home / name).mkdir()
-        work = KINDS[case.kind](home / "work", self._recorder, random)
+    def _recorded(self, case: Case) -> tuple[Work, list[Segment]]:
+        result = self.result
+        work = KINDS[case.kind](self._home / "work", self._recorder, Random(str(case)))
         try:
-            segments = work.run(case.operations)
+            return work, work.run(case.operations)
         except Fault:
             raise
         except Exception as error:
             raise Fault(f"the workload fails: {type(error).__name__}: {error}") from error
         finally:
             result.workloads += 1
+            result.short += len(case.operations) == EXHAUSTIVE
             result.operations += len(case.operations)
             result.cuts += len(work.segments) - 1
-        number = 0
+
+    def _check(self, case: Case, work: Work, segments: list[Segment], states_max: int) -> None:
+        result, directory = self.result, self._home / "state"
+        for way, possible, tree in self._all_states(case, segments):
+            if result.states >= states_max:
+                return
+            key = hash((digest(tree), _turns(work, possible)))
+            if key in self._states:
+                result.repeated += 1
+                continue
+            self._states.add(key)
+            result.states += 1
+            turn = check(tree, directory, work.witness, possible, way)
+            if case.kind == "core":
+                result.cores += 1
+                _check_core(directory / "qm", work.witness.facts[turn])
+
+    def _all_states(self, case: Case, segments: list[Segment]) -> Iterator[tuple[int, range, Tree]]:
         for segment in segments:
-            for possible, tree in _states(home / "work", segment, random, samples):
-                if result.states >= states_max:
-                    return
-                number += 1
-                turns = [hash(frozenset(work.witness.turns[each].items())) for each in possible]
-                key = digest(tree) + repr(turns).encode()
-                if key in self._seen:
-                    result.repeated += 1
+            disk = Disk(self._home / "work", segment.initial, segment.inodes)
+            prefixes = _prefixes(segment)
+            for count in moments(disk, segment.log):
+                if prefixes[count] in self._moments:
                     continue
-                self._seen.add(key)
-                result.states += 1
-                turn = check(tree, home / "state", work.witness, possible, number)
-                if case.kind == "core":
-                    result.cores += 1
-                    _check_core(home / "state" / "qm", work.witness.facts[turn])
+                self._moments.add(prefixes[count])
+                random = Random(f"{case.seed} {count}")
+                for number, tree in enumerate(states(disk, random)):
+                    yield count + number, bounds(segment, count), tree
+
+
+def _turns(work: Work, possible: range) -> int:
+    turns = work.witness.turns
+    return hash(tuple(frozenset(turns[number].items()) for number in possible))
 
 
 def _check_core(home: Path, facts: Any) -> None:
@@ -116,12 +151,14 @@ def _check_core(home: Path, facts: Any) -> None:
         raise Fault(f"the core: {type(error).__name__}: {error}") from error
 
 
-def _states(home: Path, segment: Segment, random: Random, samples: int) -> Iterator[Any]:
-    disk = Disk(home, segment.initial, segment.inodes)
-    for count in moments(disk, segment.log):
-        possible = bounds(segment, count)
-        for tree in states(disk, random, samples):
-            yield possible, tree
+def _prefixes(segment: Segment) -> list[int]:
+    """Returns a number for each beginning of a log."""
+    files: dict[int, int] = {}
+    found = [hash((digest(segment.initial), segment.first))]
+    for entry in segment.log:
+        file = files.setdefault(entry.inode, len(files))
+        found.append(hash((found[-1], entry.kind, file, entry.offset, entry.data)))
+    return found
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -172,14 +209,22 @@ def deterministic(case: Case) -> Iterator[None]:
         yield
 
 
-def run_for(states: int, seed: int, minutes: float, faults_max: int = FAULTS_MAX) -> Result:
-    """Checks *states* states, or as many as *minutes* allow, until *faults_max* faults are found."""
-    campaign, until_s = Campaign(), time.monotonic() + 60 * minutes
-    result = campaign.result
-    for case in cases(seed):
-        if result.states >= states or time.monotonic() > until_s:
-            break
-        if len(result.faults) >= faults_max:
-            break
-        campaign.run(case, states)
+def run_all(states_max: int, seed: int, minutes: float) -> Result:
+    """Checks *states_max* states, or as many as *minutes* allow, until a few faults are found."""
+    until_s = time.monotonic() + 60 * minutes
+    with Campaign() as campaign:
+        result = campaign.result
+        for case in cases(seed):
+            if result.states >= states_max or time.monotonic() > until_s:
+                break
+            if len(result.faults) >= FAULTS_MAX:
+                break
+            campaign.run(case, states_max)
     return result
+
+
+def run_one(case: Case) -> Result:
+    """Checks all states of a workload."""
+    with Campaign() as campaign:
+        campaign.run(case)
+    return campaign.result

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from qmgrd.store import journal, journal_store, lmdb_store
+import lmdb
+
+from qmgrd.store import journal, lmdb_store
 from qmgrd.store.journal import JournalFile
 from qmgrd.store.journal_store import JournalStore
 from tests.process.powercut.witness import WitnessedStore
@@ -46,12 +48,10 @@ def journal_is_not_flushed_every_third_time() -> Iterator[None]:
 
 @contextmanager
 def _lmdb_with(**options: bool) -> Iterator[None]:
-    real = lmdb_store.lmdb
-
     def opened(path: str, **given: Any) -> Any:
-        return real.open(path, **{**given, **options})
+        return lmdb.open(path, **{**given, **options})
 
-    with patch.object(lmdb_store, "lmdb", Changed(real, open=opened)):
+    with patch.object(lmdb_store, "lmdb", Changed(lmdb, open=opened)):
         yield
 
 
@@ -138,31 +138,19 @@ def turn_is_acknowledged_before_its_commit() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def turn_is_lost_at_a_checkpoint() -> Iterator[None]:
-    """The number of the checkpoint is too high by one, so that the next record is skipped."""
-    write = journal_store.write_checkpoint
-
-    def written(tx: Any, checkpoint: Any) -> None:
-        write(tx, checkpoint._replace(number=checkpoint.number + 1))
-
-    with patch.object(journal_store, "write_checkpoint", written):
-        yield
-
-
-CONTROLS: dict[str, Callable[[], Any]] = {
-    control.__name__.replace("_", "-"): control
-    for control in (
-        journal_is_not_flushed,
-        journal_is_not_flushed_every_third_time,
-        store_is_not_flushed,
-        meta_page_is_not_flushed,
-        journal_is_reused_before_the_store_is_flushed,
-        records_have_no_checksum,
-        torn_record_is_valid,
-        directory_of_the_journal_is_not_flushed,
-        new_store_is_not_flushed,
-        turn_is_acknowledged_before_its_commit,
-        turn_is_lost_at_a_checkpoint,
+# Each planted fault, and a workload that shows it.
+CONTROLS: dict[str, tuple[Callable[[], Any], str]] = {
+    control.__name__.replace("_", "-"): (control, operations)
+    for control, operations in (
+        (journal_is_not_flushed, "ppp"),
+        (journal_is_not_flushed_every_third_time, "pppp"),
+        (store_is_not_flushed, "ppc"),
+        (meta_page_is_not_flushed, "ppcp"),
+        (journal_is_reused_before_the_store_is_flushed, "ppppcpp"),
+        (records_have_no_checksum, "ll"),
+        (torn_record_is_valid, "ll"),
+        (directory_of_the_journal_is_not_flushed, "pp"),
+        (new_store_is_not_flushed, "pp"),
+        (turn_is_acknowledged_before_its_commit, "pp"),
     )
 }

@@ -1,5 +1,6 @@
 """A workload of messages, on the core of the daemon: puts, gets and acknowledgements of clients."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import ClassVar, NamedTuple
@@ -36,7 +37,7 @@ class CoreWork(Work):
     p, l      puts one to three small messages, a large one and a small one
     g         gets and acknowledges up to three messages
     t         gets a message, and keeps it
-    q         creates another queue, or deletes it with its message
+    q         creates another queue, or deletes it
     c, s      a checkpoint, a snapshot
     r, k, x   a clean restart, a kill, a power cut
     """
@@ -48,8 +49,9 @@ class CoreWork(Work):
         self.known = NOTHING
 
     def perform(self, operation: str) -> None:
+        """Performs one operation, and notes what the client knows after each of its turns."""
         first, before = len(self.witness.turns), self.known
-        self._perform(operation)
+        super().perform(operation)
         if operation == "x":
             return
         for number in range(first, len(self.witness.turns)):
@@ -57,38 +59,27 @@ class CoreWork(Work):
         if first < len(self.witness.turns):
             self.witness.facts[-1] = (self.known, self.known)
 
-    def _perform(self, operation: str) -> None:
-        known, client = self.known, self.client
-        match operation:
-            case "p":
-                self._put([SMALL] * self.random.randint(1, 3))
-            case "l":
-                self._put([LARGE, SMALL])
-            case "g":
-                if leases := client.get("Q", self.random.randint(1, 3)):
-                    assert client.ack(*leases) == []
-                    gone = {number_in(lease.record) for lease in leases}
-                    self.known = known._replace(settled=known.settled | gone)
-            case "t":
-                client.get("Q", 1)
-            case "q":
-                if known.has_other:
-                    client.ask(m.QueueDelete, "R", True)
-                else:
-                    client.ask(m.QueueCreate, "R")
-                self.known = known._replace(has_other=not known.has_other)
-            case "c":
-                self.checkpoint()
-            case "s":
-                self.snapshot()
-            case "r":
-                self.restart()
-            case "k":
-                self.kill()
-            case "x":
-                self.cut()
-            case _:
-                raise ValueError(operation)
+    def operations(self) -> dict[str, Callable[[], object]]:
+        return super().operations() | {
+            "p": lambda: self._put([SMALL] * self.random.randint(1, 3)),
+            "l": lambda: self._put([LARGE, SMALL]),
+            "g": self._consume,
+            "t": lambda: self.client.get("Q", 1),
+            "q": self._create_or_delete,
+        }
+
+    def _consume(self) -> None:
+        if leases := self.client.get("Q", self.random.randint(1, 3)):
+            assert self.client.ack(*leases) == []
+            gone = {number_in(lease.record) for lease in leases}
+            self.known = self.known._replace(settled=self.known.settled | gone)
+
+    def _create_or_delete(self) -> None:
+        if self.known.has_other:
+            self.client.ask(m.QueueDelete, "R", True)
+        else:
+            self.client.ask(m.QueueCreate, "R")
+        self.known = self.known._replace(has_other=not self.known.has_other)
 
     def _put(self, sizes: list[int]) -> None:
         first = self.known.put + 1

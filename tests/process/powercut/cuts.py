@@ -27,7 +27,7 @@ def moments(disk: Disk, log: Sequence[Entry]) -> Iterator[int]:
     yield len(log)
 
 
-def states(disk: Disk, random: Random, samples: int = SAMPLES) -> Iterator[Tree]:
+def states(disk: Disk, random: Random) -> Iterator[Tree]:
     """Yields contents that *disk* may have after a power cut now."""
     changes = [change for change in disk.pending() if change.pieces]
     pieces = [piece for change in changes for piece in change.pieces]
@@ -35,11 +35,11 @@ def states(disk: Disk, random: Random, samples: int = SAMPLES) -> Iterator[Tree]
         for chosen in product((False, True), repeat=len(pieces)):
             yield disk.after([piece for piece, kept in zip(pieces, chosen, strict=True) if kept])
         return
-    for kept in _subsets(changes, random, samples):
+    for kept in _subsets(changes, random):
         yield disk.after([piece for piece in pieces if id(piece) in kept])
 
 
-def _subsets(changes: list[Change], random: Random, samples: int) -> Iterator[set[int]]:
+def _subsets(changes: list[Change], random: Random) -> Iterator[set[int]]:
     """Yields sets of the ids of pieces."""
     groups = [[id(piece) for piece in change.pieces] for change in changes]
     everything = {each for group in groups for each in group}
@@ -56,7 +56,7 @@ def _subsets(changes: list[Change], random: Random, samples: int) -> Iterator[se
         yield set(group)
         before |= set(group)
         yield set(before)
-    for number in range(samples):
+    for number in range(SAMPLES):
         share = (0.5, 0.1, 0.9)[number % 3]
         if number % 2:  # whole writes
             yield {each for group in groups if random.random() < share for each in group}

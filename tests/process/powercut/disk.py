@@ -12,7 +12,6 @@ A new, changed or removed name is durable only after a flush of its directory. A
 is not enough. A rename in one directory is one piece.
 """
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -125,7 +124,7 @@ class Disk:
         return sorted(found, key=lambda change: change.position)
 
     def after(self, kept: Sequence[Piece]) -> Tree:
-        """Returns the contents of the disk after a power cut that keeps *kept*, which is in order."""
+        """Returns the contents after a power cut that keeps the pieces *kept*, in their order."""
         of: dict[int, list[Piece]] = {}
         for piece in kept:
             of.setdefault(id(piece.of), []).append(piece)
@@ -191,9 +190,7 @@ class Disk:
             folder = found
         return folder, name
 
-    def _rename(
-        self, entry: Entry, folder: Folder, names: dict[str, File | Folder | None]
-    ) -> None:
+    def _rename(self, entry: Entry, folder: Folder, names: dict[str, File | Folder | None]) -> None:
         piece = Piece(folder, names=names)
         _set_names(folder.cache, [piece])
         folder.pending.append(Change(entry.position, [piece]))
@@ -211,16 +208,12 @@ class Disk:
             self._rename(entry, from_folder, {from_name: None})
 
 
-def digest(tree: Tree) -> bytes:
-    """Returns a number for the contents of a directory."""
-    found = hashlib.blake2b(digest_size=12)
-    for name in sorted(tree):
-        node = tree[name]
-        found.update(name.encode() + b"\0")
-        found.update(digest(node) if isinstance(node, dict) else len(node).to_bytes(8, "big"))
-        if not isinstance(node, dict):
-            found.update(node)
-    return found.digest()
+def digest(tree: Tree) -> int:
+    """Returns a number of 64 bits for the contents of a directory, valid in this process."""
+    nodes = sorted(tree.items())
+    return hash(
+        tuple((name, digest(node) if isinstance(node, dict) else node) for name, node in nodes)
+    )
 
 
 def inodes_of(directory: Path) -> dict[str, int]:

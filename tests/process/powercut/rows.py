@@ -1,6 +1,7 @@
 """A workload of rows, on the store alone."""
 
-from random import Random
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from qmgr_config.model import DurabilityConfig
@@ -25,44 +26,38 @@ class RowsWork(Work):
 
     OPERATIONS: ClassVar[str] = "plfdacsrkxj"
 
-    def perform(self, operation: str) -> None:
-        match operation:
-            case "p" | "l" | "f":
-                number = len(self.witness.turns)
-                tx = self.store.begin()
-                tx.put(COUNT, b"%d" % number)
-                tx.put(b"\x10%d" % (number % 4), _value(number, SIZES[operation]))
-                tx.put(b"\x20%d" % (number % 4), _value(number, 10))
-                self.store.commit()
-            case "d":
-                tx = self.store.begin()
-                tx.put(COUNT, b"%d" % len(self.witness.turns))
-                for key in sorted(self.witness.rows)[:2]:
-                    if key != COUNT:
-                        tx.delete(key)
-                self.store.commit()
-            case "a":
-                tx = self.store.begin()
-                tx.put(COUNT, b"discarded")
-                tx.put(b"\x10discarded", _value(0, 5_000))
-                self.store.abort()
-            case "c":
-                self.checkpoint()
-            case "s":
-                self.snapshot()
-            case "r":
-                self.restart()
-            case "k":
-                self.kill()
-            case "x":
-                self.cut()
-            case "j":
-                self._go_on_without_a_journal()
-            case _:
-                raise ValueError(operation)
+    def operations(self) -> dict[str, Callable[[], object]]:
+        puts = {letter: partial(self._put, size) for letter, size in SIZES.items()}
+        others = {"d": self._delete, "a": self._discard, "j": self._go_on_without_a_journal}
+        return super().operations() | puts | others
 
     def started(self) -> None:
-        pass
+        """Needs no preparation."""
+
+    def stopping(self) -> None:
+        """Needs no preparation."""
+
+    def _put(self, size: int) -> None:
+        number = len(self.witness.turns)
+        tx = self.store.begin()
+        tx.put(COUNT, b"%d" % number)
+        tx.put(b"\x10%d" % (number % 4), _value(number, size))
+        tx.put(b"\x20%d" % (number % 4), _value(number, 10))
+        self.store.commit()
+
+    def _delete(self) -> None:
+        tx = self.store.begin()
+        tx.put(COUNT, b"%d" % len(self.witness.turns))
+        for key in sorted(self.witness.rows)[:2]:
+            if key != COUNT:
+                tx.delete(key)
+        self.store.commit()
+
+    def _discard(self) -> None:
+        tx = self.store.begin()
+        tx.put(COUNT, b"discarded")
+        tx.put(b"\x10discarded", _value(0, 5_000))
+        self.store.abort()
 
     def _go_on_without_a_journal(self) -> None:
         self.store.die()
@@ -74,12 +69,6 @@ class RowsWork(Work):
         self.witness.acknowledges()
         plain.close()
         self.store = self._opened()
-
-
-def random_operations(random: Random, alphabet: str, length: int) -> str:
-    """Returns random operations, most of which change rows."""
-    often = alphabet[:4]
-    return "".join(random.choice(often if random.random() < 0.6 else alphabet) for _ in range(length))
 
 
 def _value(number: int, size: int) -> bytes:

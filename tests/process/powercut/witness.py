@@ -34,14 +34,14 @@ class Witness:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.turns: list[Rows] = [{}]
-        self.facts: list[Any] = [None]  # what the client knew before the turn
+        self.facts: list[Any] = [None]  # what a client knows after the turn, if there is one
 
     @property
     def rows(self) -> Rows:
         """The rows after the last turn."""
         return self.turns[-1]
 
-    def tries(self, changes: list[bytes | None], facts: Any = None) -> None:
+    def tries(self, changes: list[bytes | None]) -> None:
         """Notes that a turn with *changes* begins to become durable."""
         rows = dict(self.rows)
         for key, value in zip(changes[::2], changes[1::2], strict=True):
@@ -51,7 +51,7 @@ class Witness:
             else:
                 rows[key] = value
         self.turns.append(rows)
-        self.facts.append(facts)
+        self.facts.append(None)
         self._mark(b"t")
 
     def acknowledges(self) -> None:
@@ -84,16 +84,19 @@ class WitnessedStore(JournalStore):
 
     def __init__(self, directory: Path, witness: Witness) -> None:
         self.witness = witness
-        self.facts: Any = None
         super().__init__(directory, MAP_BYTES, JOURNAL_BYTES)
 
     def commit(self) -> None:
         changes = list(self._open.changes) if self._open is not None else []
         if changes:
-            self.witness.tries(changes, self.facts)
+            self.witness.tries(changes)
         super().commit()
         if changes:
             self.witness.acknowledges()
+
+    def checkpoint(self) -> None:
+        """Makes a checkpoint, if a turn was stored since the last one."""
+        self._checkpoint()
 
     def die(self) -> None:
         """Closes all files, as a kill does."""

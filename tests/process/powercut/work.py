@@ -2,6 +2,7 @@
 
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -22,7 +23,7 @@ class Work(ABC):
     Invariant: ``segments`` has the log of each time between two power cuts, except the last.
     """
 
-    OPERATIONS: ClassVar[str]
+    OPERATIONS: ClassVar[str]  # the letters of all operations; random workloads prefer the first
 
     def __init__(self, home: Path, recorder: Recorder, random: Random) -> None:
         self.home = home
@@ -53,21 +54,32 @@ class Work(ABC):
         self.segments.append(Segment(self._initial, self._inodes, log, self._first))
         return self.segments
 
-    @abstractmethod
     def perform(self, operation: str) -> None:
         """Performs one operation."""
+        self.operations()[operation]()
+
+    def operations(self) -> dict[str, Callable[[], object]]:
+        """Returns the operation of each letter."""
+        return {
+            "c": self.checkpoint,
+            "s": self.snapshot,
+            "r": self.restart,
+            "k": self.kill,
+            "x": self.cut,
+        }
 
     @abstractmethod
     def started(self) -> None:
         """Begins to use a store that was just opened."""
 
+    @abstractmethod
     def stopping(self) -> None:
-        """Ends the use of a store before it is closed."""
+        """Ends the use of a store that will be closed."""
 
     # -- operations that all workloads have
 
     def checkpoint(self) -> None:
-        self.store._checkpoint()
+        self.store.checkpoint()
 
     def snapshot(self) -> None:
         pin = self.store.pin()
