@@ -78,7 +78,7 @@ class Campaign:
     ) -> None:
         shutil.rmtree(self._home)
 
-    def run(self, case: Case, states_max: int = 1 << 60) -> None:
+    def run(self, case: Case, states_max: int) -> None:
         """Runs a workload, and checks states after power cuts, until one is faulty.
 
         Args:
@@ -223,8 +223,8 @@ def run_all(states_max: int, seed: int, minutes: float) -> Result:
     return result
 
 
-def run_one(case: Case) -> Result:
-    """Checks all states of a workload."""
+def run_one(case: Case, states_max: int) -> Result:
+    """Checks the states of a workload, up to *states_max*."""
     with Campaign() as campaign:
-        campaign.run(case)
+        campaign.run(case, states_max)
     return campaign.result

@@ -38,8 +38,8 @@ def unavailable() -> str:
     return ""
 
 
-def run_recorded(arguments: list[str]) -> int:
-    """Runs ``tests.process.powercut`` in a process that has the recorder; returns its exit code.
+def run_recorded(module: str, arguments: list[str]) -> int:
+    """Runs *module* in a process that has the recorder; returns its exit code.
 
     Raises:
         CalledProcessError: The compiler refuses recorder.c.
@@ -49,7 +49,7 @@ def run_recorded(arguments: list[str]) -> int:
         flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra"]
         subprocess.run(["cc", *flags, "-o", library, SOURCE, "-ldl", "-lpthread"], check=True)
         environment = {**os.environ, "LD_PRELOAD": str(library), LOADED: str(library)}
-        command = [sys.executable, "-m", "tests.process.powercut", *arguments]
+        command = [sys.executable, "-m", module, *arguments]
         return subprocess.run(command, env=environment, check=False).returncode
 
 
