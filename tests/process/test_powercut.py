@@ -31,11 +31,13 @@ def test_no_power_cut_loses_or_halves_a_turn() -> None:
     assert (code, f"states={STATES} " in output) == (0, True), output
 
 
-@pytest.mark.parametrize("kind", ["rows", "core"])
-def test_each_operation_survives_power_cuts(kind: str) -> None:
-    operations = {"rows": "pldfasckrpjxp", "core": "pgltqscrkxpg"}[kind]
-    code, output = run("--kind", kind, "--operations", operations, "--states", "150")
-    assert (code, " cuts=1 " in output) == (0, True), output
+@pytest.mark.parametrize(
+    ("kind", "operations"),
+    [("rows", "plcsjxrp"), ("rows", "padfkxp"), ("core", "pgxqp"), ("core", "ltcsrk")],
+)
+def test_each_operation_survives_power_cuts(kind: str, operations: str) -> None:
+    code, output = run("--kind", kind, "--operations", operations)
+    assert (code, f" cuts={operations.count('x')} " in output) == (0, True), output
 
 
 def test_planted_faults_are_found() -> None:

@@ -47,6 +47,7 @@ class CoreWork(Work):
     def __init__(self, home: Path, recorder: Recorder, random: Random) -> None:
         super().__init__(home, recorder, random)
         self.known = NOTHING
+        self.witness.facts[0] = (NOTHING, NOTHING)
 
     def perform(self, operation: str) -> None:
         """Performs one operation, and notes what the client knows after each of its turns."""
@@ -88,14 +89,12 @@ class CoreWork(Work):
         self.known = self.known._replace(put=self.known.put + len(sizes))
 
     def started(self) -> None:
-        first, before = len(self.witness.turns), self.known
-        if self.witness.facts[-1] is None:
-            self.witness.facts[-1] = (NOTHING, NOTHING)
-        possible = self.witness.facts[-1]
+        first, possible = len(self.witness.turns), self.witness.facts[-1]
         self.manager = Manager(self.store)
         self.client = self.manager.connect("app")
-        if self.segments:  # A power cut may have undone turns.
-            before = self.known = seen_by(self.client, possible)
+        if possible is not None:  # None: the turn of a clean stop, which the client does not see
+            self.known = seen_by(self.client, possible)  # A power cut may have undone turns.
+        before = self.known
         if not self.known.has_queue:
             self.client.ask(m.QueueCreate, "Q")
             self.known = self.known._replace(has_queue=True)
