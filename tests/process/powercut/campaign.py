@@ -209,6 +209,7 @@ def deterministic(case: Case) -> Iterator[None]:
     with (
         patch.object(journal_store, "os", _Os(Random(case.seed))),
         patch.object(journal_store, "time", _Clock()),
+        patch.object(journal_store, "FLUSHES", 0),
         patch.object(journal_store, "LIMIT_LEAST_BYTES", CHECKPOINT_BYTES),
     ):
         yield

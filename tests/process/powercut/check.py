@@ -10,7 +10,7 @@ from qmgrd.store.journal_store import JournalStore, open_store
 from qmgrd.store.lmdb_store import DATA_FILE, LmdbStore
 from qmgrd.store.offline import offline_store
 from tests.process.powercut.disk import Tree, build
-from tests.process.powercut.witness import JOURNAL_BYTES, MAP_BYTES, Rows, Witness, rows_of
+from tests.process.powercut.witness import JOURNAL_BYTES, MAP_BYTES, Rows, Witness, kill, rows_of
 from tests.process.powercut.work import Fault
 
 LEAK = "-- a leak"  # pages that LMDB lost, but that contain nothing
@@ -94,10 +94,7 @@ def _by_two_starts(home: Path) -> Rows:
         else:
             tx.delete(b"\x30")
         store.commit()
-        if store._journal is not None:
-            store._journal.close()
-            store._journal = None
-        store.close()
+        kill(store)
     return rows
 
 

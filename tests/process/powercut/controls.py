@@ -3,13 +3,14 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import lmdb
 
 from qmgrd.store import journal, lmdb_store
+from qmgrd.store.checkpoint import content_of
 from qmgrd.store.journal import JournalFile
 from qmgrd.store.journal_store import JournalStore
 from tests.process.powercut.witness import WitnessedStore
@@ -55,37 +56,27 @@ def _lmdb_with(**options: bool) -> Iterator[None]:
         yield
 
 
-def store_is_not_flushed() -> Any:
+def store_is_not_flushed() -> AbstractContextManager[None]:
     return _lmdb_with(sync=False)
 
 
-def meta_page_is_not_flushed() -> Any:
+def meta_page_is_not_flushed() -> AbstractContextManager[None]:
     return _lmdb_with(metasync=False)
 
 
 @contextmanager
 def journal_is_reused_before_the_store_is_flushed() -> Iterator[None]:
-    real = JournalStore.commit
-
     def checkpoint(store: Any) -> None:
-        if store._open is not None and store._number != store._stored:
-            if not store._epoch:
-                store._commit()
-                return
-            store._journal.trim(store._epoch)
-            store._since_bytes = store._since_changes = 0
-            store.is_late = True
-
-    def commit(store: Any) -> None:
-        real(store)
-        if getattr(store, "is_late", False) and store._open is not None:
-            store.is_late = False
+        """Reuses the journal for the record of this turn, and commits later."""
+        if not store._epoch:
             store._commit()
+            return
+        store._journal.trim(store._epoch)
+        store._since_bytes = store._since_changes = 0
+        assert store._is_recorded(content_of(store._open.changes))
+        store._commit()
 
-    with (
-        patch.object(JournalStore, "_checkpoint", checkpoint),
-        patch.object(JournalStore, "commit", commit),
-    ):
+    with patch.object(JournalStore, "_checkpoint", checkpoint):
         yield
 
 
@@ -138,19 +129,27 @@ def turn_is_acknowledged_before_its_commit() -> Iterator[None]:
         yield
 
 
-# Each planted fault, and a workload that shows it.
-CONTROLS: dict[str, tuple[Callable[[], Any], str]] = {
-    control.__name__.replace("_", "-"): (control, operations)
-    for control, operations in (
-        (journal_is_not_flushed, "ppp"),
-        (journal_is_not_flushed_every_third_time, "pppp"),
-        (store_is_not_flushed, "ppc"),
-        (meta_page_is_not_flushed, "ppcp"),
-        (journal_is_reused_before_the_store_is_flushed, "ppppcpp"),
-        (records_have_no_checksum, "ll"),
-        (torn_record_is_valid, "ll"),
-        (directory_of_the_journal_is_not_flushed, "pp"),
-        (new_store_is_not_flushed, "pp"),
-        (turn_is_acknowledged_before_its_commit, "pp"),
+class Control(NamedTuple):
+    """A planted fault, a workload that shows it, and words of the report."""
+
+    plant: Callable[[], AbstractContextManager[None]]
+    operations: str
+    words: str
+
+
+LOST = "but must have one of"
+CONTROLS = {
+    control.plant.__name__.replace("_", "-"): control
+    for control in (
+        Control(journal_is_not_flushed, "ppp", LOST),
+        Control(journal_is_not_flushed_every_third_time, "pppp", LOST),
+        Control(store_is_not_flushed, "ppc", LOST),
+        Control(meta_page_is_not_flushed, "ppcp", LOST),
+        Control(journal_is_reused_before_the_store_is_flushed, "ppppcpp", "is damaged or missing"),
+        Control(records_have_no_checksum, "pl", "FrameMalformed"),
+        Control(torn_record_is_valid, "pl", "FrameMalformed"),
+        Control(directory_of_the_journal_is_not_flushed, "pp", "journal is missing"),
+        Control(new_store_is_not_flushed, "pp", "StoreMissing"),
+        Control(turn_is_acknowledged_before_its_commit, "pp", LOST),
     )
 }

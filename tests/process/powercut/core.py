@@ -38,7 +38,7 @@ class CoreWork(Work):
     g         gets and acknowledges up to three messages
     t         gets a message, and keeps it
     q         creates another queue, or deletes it
-    c, s      a checkpoint, a snapshot
+    c, s      puts messages in a turn that is a checkpoint, takes a snapshot
     r, k, x   a clean restart, a kill, a power cut
     """
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from qmgr_config.model import DurabilityConfig
 from qmgrd.store.journal_store import open_store
-from tests.process.powercut.witness import MAP_BYTES
+from tests.process.powercut.witness import MAP_BYTES, kill
 from tests.process.powercut.work import Work
 
 COUNT = b"\x10count"  # a row that each turn changes, so that no two turns have the same rows
@@ -19,7 +19,7 @@ class RowsWork(Work):
     p, l, f   puts a small row, a large row, and one that does not fit into the journal
     d         deletes a row
     a         a turn that is discarded
-    c, s      a checkpoint, a snapshot
+    c, s      puts a row in a turn that is a checkpoint, takes a snapshot
     r, k, x   a clean restart, a kill, a power cut
     j         a kill, a start without a journal, a turn, and a start with a journal
     """
@@ -60,7 +60,7 @@ class RowsWork(Work):
         self.store.abort()
 
     def _go_on_without_a_journal(self) -> None:
-        self.store.die()
+        kill(self.store)
         plain = open_store(self.directory, MAP_BYTES, DurabilityConfig(journal=False))
         value = b"%d" % len(self.witness.turns)
         plain.begin().put(COUNT, value)

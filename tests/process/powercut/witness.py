@@ -94,18 +94,16 @@ class WitnessedStore(JournalStore):
         if changes:
             self.witness.acknowledges()
 
-    def checkpoint(self) -> None:
-        """Makes a checkpoint, if a turn was stored since the last one."""
-        self._checkpoint()
+    def make_checkpoint_due(self) -> None:
+        """Makes the next turn a checkpoint."""
+        self._since_bytes = self._limit_bytes
 
-    def die(self) -> None:
-        """Closes all files, as a kill does."""
-        JournalStore.abort(self)
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-        self._is_failed = True
-        super().close()
+
+def kill(store: JournalStore) -> None:
+    """Closes all files, as a kill does."""
+    store.abort()
+    store._is_failed = True  # so that the close makes no checkpoint
+    store.close()
 
 
 def rows_of(pairs: Any) -> Rows:

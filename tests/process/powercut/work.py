@@ -10,7 +10,7 @@ from typing import ClassVar
 from tests.process.powercut.cuts import random_state
 from tests.process.powercut.disk import Disk, Tree, build, inodes_of
 from tests.process.powercut.recorder import Recorder
-from tests.process.powercut.witness import Segment, Witness, WitnessedStore, bounds, rows_of
+from tests.process.powercut.witness import Segment, Witness, WitnessedStore, bounds, kill, rows_of
 
 
 class Fault(AssertionError):
@@ -48,7 +48,7 @@ class Work(ABC):
             self.started()
             for operation in operations:
                 self.perform(operation)
-            self.store.die()
+            kill(self.store)
         finally:
             log = recorder.stop()
         self.segments.append(Segment(self._initial, self._inodes, log, self._first))
@@ -64,7 +64,7 @@ class Work(ABC):
             "c": self.checkpoint,
             "s": self.snapshot,
             "r": self.restart,
-            "k": self.kill,
+            "k": self.crash,
             "x": self.cut,
         }
 
@@ -79,7 +79,9 @@ class Work(ABC):
     # -- operations that all workloads have
 
     def checkpoint(self) -> None:
-        self.store.checkpoint()
+        """Performs a put in a turn that is a checkpoint."""
+        self.store.make_checkpoint_due()
+        self.operations()["p"]()
 
     def snapshot(self) -> None:
         pin = self.store.pin()
@@ -96,15 +98,15 @@ class Work(ABC):
         self.store = self._opened()
         self.started()
 
-    def kill(self) -> None:
+    def crash(self) -> None:
         """Kills and starts again."""
-        self.store.die()
+        kill(self.store)
         self.store = self._opened()
         self.started()
 
     def cut(self) -> None:
         """Cuts the power at a random moment since the last cut, and starts again."""
-        self.store.die()
+        kill(self.store)
         log = self.witness.recorder.stop()
         segment = Segment(self._initial, self._inodes, log, self._first)
         self.segments.append(segment)
