@@ -47,6 +47,7 @@ $(STAMP): requirements.lock pyproject.toml
 	    *) echo "setup: Spark needs Java 17, 21 or 25"; \
 	       $(call APT,$(JAVAS:%=openjdk-%-jre-headless));; \
 	esac
+	@command -v cc > /dev/null || { echo "setup: the power-cut test needs a C compiler"; $(call APT,build-essential); }
 	@command -v strace > /dev/null || { echo "setup: tests need strace, which makes system calls fail"; $(call APT,strace); }
 	@echo "setup: the locked requirements (the first time takes one to three minutes, because PySpark is large)"
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock

@@ -34,7 +34,7 @@ def unavailable() -> str:
     if not sys.platform.startswith("linux"):
         return "a power cut is recorded with LD_PRELOAD on Linux only"
     if shutil.which("cc") is None:
-        return "no C compiler (cc): install the Debian package gcc and libc6-dev"
+        return "no C compiler (cc): install the Debian package build-essential"
     return ""
 
 
