@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What was done. ``states`` are different, and each was checked."""
+    """The size of a campaign, and the faults. All ``states`` are different."""
 
     states: int = 0
     repeated: int = 0  # states that had been checked before

@@ -20,7 +20,7 @@ SMALL, LARGE = 30, 9_000
 
 
 class Known(NamedTuple):
-    """What the client knows: messages 1 to ``put`` are stored, and those ``settled`` are gone."""
+    """The knowledge of the client: messages 1 to ``put`` are stored, except those ``settled``."""
 
     has_queue: bool = False
     put: int = 0
