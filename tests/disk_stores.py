@@ -8,9 +8,18 @@ from qmgrd.store.lmdb_store import LmdbStore
 JOURNAL_BYTES = 1 << 20
 
 
-def disk_store(directory: Path, map_bytes: int) -> JournalStore:
+class RecordingStore(JournalStore):
+    """A store that makes records where a fast disk would make checkpoints instead."""
+
+    def _is_worth_a_record(self, changes: list[bytes | None]) -> bool:
+        return True
+
+
+def disk_store(
+    directory: Path, map_bytes: int, journal_bytes: int = JOURNAL_BYTES
+) -> RecordingStore:
     """Returns a store with a journal that is small, so that tests write it quickly."""
-    return JournalStore(directory, map_bytes, JOURNAL_BYTES)
+    return RecordingStore(directory, map_bytes, journal_bytes)
 
 
 def reopened(store: LmdbStore) -> LmdbStore:

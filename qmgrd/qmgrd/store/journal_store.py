@@ -7,10 +7,11 @@
 
 A checkpoint takes the place of the record of its turn. It is due when the records since the last
 one reach a number of bytes. After each checkpoint, this number is changed so that the next one
-takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES records where the disk is slow. It is
+takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES flushes where the disk is slow. It is
 also due if the pages that the turns may have changed need more than a share of the free space,
 because LMDB writes each changed page to a free place. So in a nearly full store, each turn is a
-checkpoint. So is a turn whose record does not fit into the journal.
+checkpoint. So is a turn whose record does not fit into the journal, or would take longer than the
+flush that it saves: LMDB flushes twice, but it writes each message only once.
 
 An abort discards the open transaction with all turns since the checkpoint. The next turn replays
 them from the journal, as a start does.
@@ -48,6 +49,8 @@ from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, LmdbTransaction, Pin
 
 CHECKPOINT_S = 0.006
 FLUSHES = 4
+RECORD_S_PER_BYTE = 1e-9  # the time of a record besides its flush: to pack, check and copy it
+SAMPLE = 512  # keys and values whose sizes are added to estimate the size of a record
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
 PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
@@ -120,7 +123,7 @@ class JournalStore(LmdbStore):
         # The records since the last checkpoint, their changes, and the limit of the records.
         self._since_bytes = self._since_changes = 0
         self._limit_bytes = LIMIT_LEAST_BYTES
-        self._record_s = 0.0  # the time that a record takes, as a moving average
+        self._flush_s = 0.0  # the time of a flush, as a moving average of short records
         self._free_bytes = map_bytes  # the free space when it was last asked for
 
     def begin(self) -> RecordedTransaction:
@@ -153,8 +156,10 @@ class JournalStore(LmdbStore):
         assert self._journal is not None, "commit without begin"
         self._number += 1
         self._since_changes += len(tx.changes) // 2
-        if self._is_due() or not self._is_recorded(content_of(tx.changes)):
+        if self._is_due():
             self._checkpoint()
+        elif not self._is_worth_a_record(tx.changes) or not self._is_recorded(tx.changes):
+            self._commit()
         tx.changes.clear()
 
     def abort(self) -> None:
@@ -212,9 +217,16 @@ class JournalStore(LmdbStore):
             # The close makes the last checkpoint, so nothing is lost.
             raise StoreFailed(f"{self._path} was removed while the daemon was running")
 
-    def _is_recorded(self, content: bytes) -> bool:
+    def _is_worth_a_record(self, changes: list[bytes | None]) -> bool:
+        """Returns whether a record probably takes less time than the flush that it saves."""
+        step = len(changes) // SAMPLE + 1 | 1  # odd, so that keys and values are sampled
+        size = step * sum(map(len, filter(None, changes[::step])))
+        return size * RECORD_S_PER_BYTE < self._flush_s
+
+    def _is_recorded(self, changes: list[bytes | None]) -> bool:
         """Appends the record of the turn, and returns whether the journal has room for it."""
         assert self._journal is not None
+        content = content_of(changes)
         self._since_bytes += len(content)
         start_s = time.perf_counter()
         try:
@@ -222,7 +234,8 @@ class JournalStore(LmdbStore):
         except OSError as error:
             self._is_failed = True
             raise StoreFailed(f"the outcome of a turn is unknown: {error}") from error
-        self._record_s += (time.perf_counter() - start_s - self._record_s) / 8
+        took_s = time.perf_counter() - start_s - len(content) * RECORD_S_PER_BYTE
+        self._flush_s += (took_s - self._flush_s) / 8
         return is_written
 
     def _is_due(self) -> bool:
@@ -268,13 +281,21 @@ class JournalStore(LmdbStore):
             self._journal = JournalFile(self._path)
         return self._journal
 
+    def _measure(self) -> None:
+        assert self._journal is not None
+        try:
+            self._flush_s = self._journal.flush_s()
+        except OSError as error:
+            self._is_failed = True
+            raise StoreFailed(f"the journal cannot be written: {error}") from error
+
     def _checkpoint(self) -> None:
         """Commits the open transaction, so that the journal can begin again."""
         assert self._journal is not None
         start_s = time.perf_counter()
         self._commit()
         took_s = time.perf_counter() - start_s
-        wanted_s = max(CHECKPOINT_S, self._record_s * FLUSHES)
+        wanted_s = max(CHECKPOINT_S, self._flush_s * FLUSHES)
         limit = int(self._limit_bytes * min(max(wanted_s / took_s, 0.25), 2.0))
         most = self._journal.size_bytes // 2
         self._limit_bytes = min(max(limit, LIMIT_LEAST_BYTES), most)
@@ -289,6 +310,8 @@ class JournalStore(LmdbStore):
         super().commit()
         self._is_failed = False
         self._journal.trim(epoch)
+        if not self._epoch:
+            self._measure()
         self._epoch, self._stored = epoch, self._number
         self._since_bytes = self._since_changes = 0
 

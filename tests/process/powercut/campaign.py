@@ -211,6 +211,7 @@ def deterministic(case: Case) -> Iterator[None]:
         patch.object(journal_store, "time", _Clock()),
         patch.object(journal_store, "FLUSHES", 0),
         patch.object(journal_store, "LIMIT_LEAST_BYTES", CHECKPOINT_BYTES),
+        patch.object(journal_store, "RECORD_S_PER_BYTE", 0.0),  # Each turn has a record.
     ):
         yield
 

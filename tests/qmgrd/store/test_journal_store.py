@@ -18,6 +18,7 @@ from qmgrd.store import journal_store
 from qmgrd.store.journal import BLOCK_BYTES, FILE
 from qmgrd.store.journal_store import JournalStore, open_store
 from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 
 MAP_BYTES = 1 << 30
 FILE_BYTES = 8 * BLOCK_BYTES
@@ -26,7 +27,7 @@ VALUES = st.one_of(st.binary(max_size=5), st.binary(min_size=9_000, max_size=12_
 
 
 def opened(directory: Path, file_bytes: int = FILE_BYTES) -> JournalStore:
-    return JournalStore(directory, MAP_BYTES, file_bytes)
+    return disk_store(directory, MAP_BYTES, file_bytes)
 
 
 def rows(store: LmdbStore) -> dict[bytes, bytes]:
@@ -276,6 +277,23 @@ def test_checkpoints_are_as_long_as_wanted(
     store.close()
 
 
+def test_record_that_takes_longer_than_a_flush_is_a_checkpoint(tmp_path: Path) -> None:
+    store = JournalStore(tmp_path / "qm", MAP_BYTES, 1 << 20)
+    put(store, a=b"1")
+    assert store._flush_s > 0
+    store._flush_s = 200_000 * journal_store.RECORD_S_PER_BYTE
+    put(store, b=bytes(190_000))
+    assert store._stored == 1
+    put(store, b=bytes(210_000))
+    assert store._stored == store._number == 3
+    tx = store.begin()
+    for number in range(5_000):  # The size is estimated from a sample.
+        tx.put(b"\x10%d" % number, bytes(200))
+    store.commit()
+    assert store._stored == 4
+    store.close()
+
+
 def test_large_turn_is_a_checkpoint(store: JournalStore) -> None:
     put(store, a=b"1")
     before = (store.directory / "store" / FILE).read_bytes()
@@ -345,7 +363,7 @@ def test_full_disk_refuses_the_first_turn(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_nearly_full_store_makes_each_turn_a_checkpoint(tmp_path: Path) -> None:
     """LMDB needs a free page for each changed page, and reuses a page after two commits only."""
-    small = JournalStore(tmp_path / "qm", 2 << 20, FILE_BYTES)
+    small = disk_store(tmp_path / "qm", 2 << 20, FILE_BYTES)
     put(small, a=bytes(1 << 20))
     for number in range(600):
         put(small, **{f"b{number % 7}": bytes(900)})
