@@ -49,7 +49,7 @@ from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, LmdbTransaction, Pin
 
 CHECKPOINT_S = 0.006
 FLUSHES = 4
-RECORD_S_PER_BYTE = 1e-9  # the time of a record besides its flush: to pack, check and copy it
+RECORD_S_PER_BYTE = 1e-9  # the time of a record without its flush: to pack, check and copy it
 SAMPLE = 512  # keys and values whose sizes are added to estimate the size of a record
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
