@@ -11,6 +11,7 @@ CYCLES  ?= 100
 N       ?= 100000
 MINUTES ?= 60
 FLIGHTS ?= 0
+STATES  ?= 20000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # As root, installs the first available Debian package of $(1); otherwise names the missing package.
@@ -22,7 +23,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
+.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject powercut fuzz soak mutate \
     lock clean
 
 help: ## show this list
@@ -46,6 +47,7 @@ $(STAMP): requirements.lock pyproject.toml
 	    *) echo "setup: Spark needs Java 17, 21 or 25"; \
 	       $(call APT,$(JAVAS:%=openjdk-%-jre-headless));; \
 	esac
+	@command -v cc > /dev/null || { echo "setup: the power-cut test needs a C compiler"; $(call APT,build-essential); }
 	@command -v strace > /dev/null || { echo "setup: tests need strace, which makes system calls fail"; $(call APT,strace); }
 	@echo "setup: the locked requirements (the first time takes one to three minutes, because PySpark is large)"
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
@@ -109,6 +111,9 @@ snapshots: setup ## take and verify a snapshot every second under full load for 
 
 inject: setup ## run the real daemon and let one system call fail, for each call in turn; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)
+
+powercut: setup ## cut the power of a store in a simulation, and check STATES=n disks; SEED=, ARGS="--controls"
+	@$(BIN)/python -m tests.process.powercut --states $(STATES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 fuzz: setup ## test the daemon with N=n damaged inputs
 	@$(BIN)/python -m tests.fuzz --count $(N)

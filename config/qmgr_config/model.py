@@ -139,6 +139,16 @@ class StoreConfig(Section):
     """The disk space that puts must leave free, in bytes. Free parts of the file count."""
 
 
+class DurabilityConfig(Section):
+    """[durability]"""
+
+    journal: bool = True
+    """Whether a journal makes turns durable, which is faster than commits of the store."""
+
+    journal_bytes: Annotated[int, in_bytes("1 MiB", "1 GiB")] = 32 * MIB
+    """The size of the journal's file when it is created, in bytes."""
+
+
 class LimitsConfig(Section):
     """[limits]"""
 
@@ -356,6 +366,7 @@ class Config(Section):
     auth: AuthConfig = AuthConfig()
     user_defaults: UserDefaults = UserDefaults()
     store: StoreConfig = StoreConfig()
+    durability: DurabilityConfig = DurabilityConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()
     producer: ProducerConfig = ProducerConfig()

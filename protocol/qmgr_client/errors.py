@@ -31,13 +31,17 @@ GOODBYE = "the queue manager ended the connection: "  # followed by the reason
 
 
 class ConnectFailed(Exception):
-    """The client could not connect to the queue manager. ``why`` states the reason."""
+    """The client could not connect to the queue manager. ``why`` states the reason.
 
-    def __init__(self, address: str, why: str, hint: str) -> None:
+    ``code`` is the error code if the queue manager refused the last attempt, else 0.
+    """
+
+    def __init__(self, address: str, why: str, hint: str, code: int = 0) -> None:
         super().__init__(f"cannot connect to {address}: {why}; {hint}")
         self.address = address
         self.why = why
         self.hint = hint
+        self.code = code
 
 
 class AddressInvalid(ConnectFailed, ValueError):

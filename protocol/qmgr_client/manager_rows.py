@@ -106,6 +106,7 @@ class RefusedRow(TypedDict):
     code: str
     count: int
     last_us: int
+    error: str  # the last error, with its code
 
 
 class LinkListing(TypedDict):

@@ -24,7 +24,7 @@ from functools import lru_cache
 from operator import xor
 
 from scramp import ScramException
-from scramp.core import ClientStage, ScramClient, ScramMechanism
+from scramp.core import ClientStage, ScramClient, ScramMechanism, ServerError
 
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.verifier import ITERATIONS, ITERATIONS_MAX, MECHANISM, Verifier
@@ -124,7 +124,8 @@ class ServerLogin:
             self._server.set_client_final(_text(final))
             return _bytes(self._server.get_server_final())
         except ScramException as error:
-            raise ScramFailed(str(error)) from error
+            is_wrong = error.server_error is ServerError.INVALID_PROOF
+            raise ScramFailed("wrong password" if is_wrong else str(error)) from error
 
 
 class ClientLogin:

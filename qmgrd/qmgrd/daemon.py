@@ -38,6 +38,7 @@ from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
+from qmgrd.process.turn_timer import TurnTimer
 from qmgrd.process.turn_times import TurnTimes
 from qmgrd.snapshot.service import SnapshotService
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
@@ -78,7 +79,6 @@ class Daemon:
         self._recovery = Recovery(self._start_turns, self._now)
         self._turn_scheduled = False
         self._turn_times = TurnTimes()
-        self._timer: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
@@ -90,6 +90,9 @@ class Daemon:
         # Sessions that are not read until the turns have caught up.
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
+        self._timer = TurnTimer(
+            lambda: self._turns.next_timer_ms(), lambda: self._now().ms, self.want_turn
+        )
         secret = self._turns.boot.secret
         self._logins = logins_of(lambda: self._turns.broker.users, secret, config.auth)
         self._token_keys = token_keys or TokenKeys(config.auth.tokens)
@@ -121,6 +124,8 @@ class Daemon:
             lambda number: self.unsent.of(number),
             is_maintenance=self._is_maintenance,
         )
+        if self._store.replayed:
+            log.info("replayed turns from the journal", turns=self._store.replayed)
         log_all(turns.notes)
         return turns
 
@@ -231,7 +236,7 @@ class Daemon:
         if self._turns.has_work:
             self.want_turn()
         else:
-            self._set_timer()
+            self._timer.set()
 
     def _run_turn(self) -> None:
         start_ns = time.monotonic_ns()
@@ -259,15 +264,6 @@ class Daemon:
         self._failure = error
         self._notifier.send("STOPPING=1", status=f"failed: {error}")
         self._stopped.set()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due_ms = self._turns.next_timer_ms()
-        if due_ms is not None:
-            wait_s = max(due_ms - self._now().ms, 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
 
     def _release(self, outcome: Outcome) -> None:
         """Sends the messages of a durable turn."""
@@ -389,6 +385,7 @@ class Daemon:
             return
         try:
             self._turns = self._recovery.start()
+            self._timer.cancel()  # The restart has set the store clock again.
             self.frames.intake = self._turns.intake
         except Exception as error:  # The same bug or damage also makes the start fail.
             self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))

@@ -30,6 +30,7 @@ from qmgrd.process import log as logs
 from qmgrd.process.collector import short_collections
 from qmgrd.process.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.journal_store import open_store
 from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
@@ -101,8 +102,8 @@ def run(arguments: list[str]) -> int:
     logs.configure(config.log, sys.stderr)
     descriptors.raise_limit(config.listen)
     try:
-        store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
-    except (StoreIsSnapshot, StoreLocked, StoreMissing, StoreUnreadable) as error:
+        store = open_store(config.queue_manager.data_dir, config.store.map_bytes, config.durability)
+    except (StoreFailed, StoreIsSnapshot, StoreLocked, StoreMissing, StoreUnreadable) as error:
         log.error("cannot open the store", why=str(error))
         return EXIT_STORE
     except OSError as error:

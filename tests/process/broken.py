@@ -8,7 +8,7 @@ from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
 from qmgrd.core.context.eviction import MakeDeadLetter
-from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
+from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
 from qmgrd.core.queue.held_puts import HeldPut, append_held
@@ -22,27 +22,28 @@ from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
-from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.journal import JournalFile
 
-commit = LmdbStore.commit
 LATE_MS = 2_000
 
 
 def swallow() -> None:
-    """Makes the store ignore a failure to commit."""
+    """Makes the journal ignore a failure to write or to flush a record."""
+    append = JournalFile.append
 
-    def swallowing(self: LmdbStore) -> None:
-        with suppress(StoreFailed):
-            commit(self)
+    def swallowing(self: JournalFile, number: int, content: bytes) -> bool:
+        with suppress(OSError):
+            return append(self, number, content)
+        return True
 
-    LmdbStore.commit = swallowing  # type: ignore[method-assign]
+    JournalFile.append = swallowing  # type: ignore[method-assign]
 
 
 def hurry() -> None:
     """Sends the output of a turn before its commit, which happens with the next turn."""
 
     def run(self: Turns, now: Now) -> Outcome:
-        if self._store._txn is not None:  # type: ignore[attr-defined]
+        if self._store._is_turn:  # type: ignore[attr-defined]
             self._store.commit()
         return self._apply(now)
 

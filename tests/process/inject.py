@@ -43,7 +43,7 @@ EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 PLAN = {
     "daemon": {
         "openat": "EIO ENOSPC EMFILE EINTR",
-        "pwrite64 writev": "EIO ENOSPC ENOSPC+ EINTR",
+        "pwrite64 pwritev2 writev": "EIO ENOSPC ENOSPC+ EINTR",
         "fdatasync fsync ftruncate": "EIO ENOSPC EINTR",
         "pread64 mkdir rename": "EIO",
         "flock": "EINTR ENOLCK",
@@ -65,6 +65,7 @@ PLAN = {
 # uvloop fails without a message if one of these calls fails.
 LOOP = "epoll_create1 eventfd2 pipe2 socketpair"
 STORE = "data/store*/data.mdb data/store*/lock.mdb"
+JOURNAL = "data/store*/journal data/store*/journal.new"
 # Thread, call, error, file, and the valid ends: the exit, then what a client or the log noticed
 # before the exit. The first matching row applies. File names are relative to the directory that
 # contains data/; "above" is that directory and its parents.
@@ -84,6 +85,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     # The store, at the start and at each commit
     ("daemon", "openat", "*", "data.toml tls/*", {"configuration"}),
     ("daemon", "pwrite64 writev fdatasync ftruncate pread64", "*", STORE, {"store"}),
+    ("daemon", "openat pwrite64 pwritev2 fdatasync fsync pread64", "*", JOURNAL, {"store"}),
     ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # includes a first read
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
     ("daemon", "flock", "*", "data", {"store"}),

@@ -629,7 +629,7 @@ def test_nearly_full_disk_refuses_puts_and_gets_continue(make: Make) -> None:
 
 def test_failed_write_stops_the_daemon_and_loses_nothing(make: Make) -> None:
     """The disk is full. The turn may or may not be stored, so no client gets an answer."""
-    daemon = make()
+    daemon = make(durability={"journal_bytes": "1 MiB"})
     daemon.limits = {resource.RLIMIT_FSIZE: 1 << 20}
     answered = 0
     with daemon.start().connect() as wire:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASO
     ("case", "end"),
     [
         (Case("daemon", "fdatasync", "EIO", 6), "store"),
-        (Case("daemon", "writev", "ENOSPC+", 5), "store"),
+        (Case("daemon", "pwritev2", "ENOSPC+", 2), "store"),
         (Case("daemon", "ftruncate", "EINTR", 1), "lives"),
         (Case("daemon", "listen", "EADDRINUSE", 3), "listen"),
         (Case("daemon", "accept4", "EMFILE", 1), "lives, warned"),
@@ -47,13 +47,9 @@ def test_unexpected_end_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("kind", "case", "words"),
     [
-        (
-            "swallow",
-            Case("daemon", "fdatasync", "EIO", 6),
-            "back after an acknowledged ack: [1, 2]",
-        ),
-        ("swallow", Case("daemon", "writev", "EIO", 4), "no message is available"),
-        ("hurry", Case("daemon", "fdatasync", "EIO", 5), "puts are acknowledged"),
+        ("swallow", Case("daemon", "pwritev2", "EIO", 3), "valid ends: store"),
+        ("hurry", Case("daemon", "pwritev2", "EIO", 4), "puts are acknowledged"),
+        ("hurry", Case("daemon", "pwritev2", "EIO", 5), "back after an acknowledged ack: [1, 2]"),
     ],
 )
 def test_broken_daemon_is_found(tmp_path: Path, kind: str, case: Case, words: str) -> None:

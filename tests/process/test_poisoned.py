@@ -10,7 +10,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.process.daemon import Daemon
 from tests.qmgrd.core.harness import Manager, record
 
@@ -31,7 +31,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def test_member_of_a_group_on_the_queue_of_events_does_not_prevent_a_start(daemon: Daemon) -> None:
     """The next event evicts the member. The event reports an expiry, so it occurs at each start."""
     daemon.data_dir.mkdir()
-    store = LmdbStore(daemon.data_dir, 1 << 30)
+    store = disk_store(daemon.data_dir, 1 << 30)
     manager = Manager(store)
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -55,7 +55,7 @@ def test_invalid_definition_is_named_and_the_daemon_serves(daemon: Daemon) -> No
         wire.ask(m.QueueCreate, "GOOD")
         wire.ask(m.QueueCreate, "BAD")
     assert daemon.stop() == 0
-    store = LmdbStore(daemon.data_dir, 1 << 30)
+    store = disk_store(daemon.data_dir, 1 << 30)
     rows.put(store.begin(), keys.SPACE_QUEUE + b"BAD", pack({"kind": "local", "queue_id": "?"}))
     store.commit()
     store.close()

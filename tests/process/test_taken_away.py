@@ -42,6 +42,22 @@ def test_removed_store_ends_the_daemon_before_the_next_answer(
     assert "data.mdb is missing, but a queue manager has used this directory" in told["why"]
 
 
+def test_removed_journal_ends_the_daemon_and_loses_nothing(make: Make) -> None:
+    daemon = make().start()
+    with daemon.connect() as wire:
+        wire.ask(m.QueueCreate, "Q")
+        producer = wire.producer(ID)
+        assert producer.put("Q", record(b"x")) == []
+        (daemon.data_dir / "store" / "journal").unlink()
+        with pytest.raises((EOFError, ConnectionError)):
+            producer.put("Q", record(b"y"))
+    assert daemon.exit_code() == 3, daemon.said
+    (told,) = daemon.find("stopping: stored data is intact; start the daemon again")
+    assert "journal was removed while the daemon was running" in told["error"]
+    with daemon.start().connect() as wire:
+        assert [records.decode(data).body for data in wire.drain("Q")] == [b"x"]
+
+
 def test_snapshot_restores_a_removed_store(make: Make, tmp_path: Path) -> None:
     daemon = make().start()
     with daemon.connect() as wire:

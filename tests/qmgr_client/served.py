@@ -9,7 +9,7 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgrd.daemon import Daemon
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 
 
 def address_of(directory: Path) -> str:
@@ -28,7 +28,7 @@ async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIt
             "limits": limits,
         }
     )
-    store = LmdbStore(directory, config.store.map_bytes)
+    store = disk_store(directory, config.store.map_bytes)
     try:
         daemon = Daemon(config, store)
         task = asyncio.create_task(daemon.run())

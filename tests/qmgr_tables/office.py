@@ -5,7 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgr_tables.snapshots import flip_last_byte
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import Manager, record
@@ -17,7 +17,7 @@ GROUP, OTHER, ROTTEN = b"G" * 24, b"H" * 24, b"R" * 24
 
 def make(directory: Path, name: str = "OFFICE") -> Path:
     """Returns a snapshot with links, groups, remembered UIDs, subscriptions and parked messages."""
-    hub = Hub(LmdbStore(directory / "store", MAP_BYTES), name=name)
+    hub = Hub(disk_store(directory / "store", MAP_BYTES), name=name)
     try:
         links(hub.manager)
         groups(hub.manager)

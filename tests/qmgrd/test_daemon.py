@@ -23,7 +23,8 @@ from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.process.recovery import RECOVERIES_MAX
-from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
+from qmgrd.store.lmdb_store import StoreReplaced
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire, abort_all
 
@@ -34,7 +35,7 @@ class Running:
     """A running daemon that serves clients."""
 
     def __init__(self, config: Config, map_bytes: int) -> None:
-        self.store = LmdbStore(config.queue_manager.data_dir, map_bytes)
+        self.store = disk_store(config.queue_manager.data_dir, map_bytes)
         self.daemon = Daemon(config, self.store)
         self.task = asyncio.create_task(self.daemon.run())
 
@@ -262,7 +263,7 @@ async def test_stop_does_not_wait_for_a_dial(tmp_path: Path) -> None:
 async def test_failed_listening_leaves_the_store_clean(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        store = LmdbStore(tmp_path, 1 << 28)
+        store = disk_store(tmp_path, 1 << 28)
         config = config_of(tmp_path, listen={"tcp": [f"127.0.0.1:{port}"]})
         with pytest.raises(ListenFailed):
             await Daemon(config, store).run()

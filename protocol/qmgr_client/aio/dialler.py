@@ -83,7 +83,7 @@ class Dialler:
         session = self._session
         failures, until_ms = 0, self._deadline(self._patience.wait_ms)
         while session.core.failed is None:
-            session.loss_reason, session.retry_after_ms = "", 0
+            session.loss_reason, session.loss_code, session.retry_after_ms = "", 0, 0
             session.is_untrusted = False
             hint = await self._dial(until_ms)
             if hint:
@@ -105,7 +105,8 @@ class Dialler:
     def _give_up(self, opened: "asyncio.Future[None]", hint: str) -> None:
         reason = self._session.loss_reason
         if not opened.done():
-            opened.set_exception(ConnectFailed(str(self._address), reason, hint))
+            code = self._session.loss_code
+            opened.set_exception(ConnectFailed(str(self._address), reason, hint, code))
         text = f"no connection to {self._address}: {reason}"
         self._session.end(ErrorCode.LIVENESS_EXPIRED, text)
 

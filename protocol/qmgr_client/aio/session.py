@@ -112,6 +112,7 @@ class Session:
         self.greeted: asyncio.Future[str] | None = None
         self.over: asyncio.Future[None] | None = None  # done when the connection has ended
         self.loss_reason = ""  # reason why the last connection was lost
+        self.loss_code = 0  # its error code, if the queue manager ended the connection
         self.is_untrusted = False  # whether TLS ended the last connection
         self.retry_after_ms = 0  # pause before a reconnect that the queue manager requested
         # The keys of the leases that the end of a processing block will settle.
@@ -401,7 +402,8 @@ class Session:
         self.timer.update()  # The welcome defines the heartbeat interval.
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
-        self.loss_reason, self.retry_after_ms = event.text, event.retry_after_ms
+        self.loss_reason, self.loss_code = event.text, event.code
+        self.retry_after_ms = event.retry_after_ms
         self.drop()  # The queue manager has closed its end or does not answer.
 
     def _on_client_failed(self, event: e.Failed) -> None:

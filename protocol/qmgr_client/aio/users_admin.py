@@ -219,10 +219,12 @@ class UsersAdmin(Asker):
             user: The name of the user.
             operation: The name of a request in PROTOCOL.md, such as ``"QueueMove"``.
             values: The fields of the request that name objects, such as ``{"queue": "ORDERS"}``.
-                The daemon does not check fields without a value.
+                The daemon does not check fields without a value. For ``"LinkOpen"``, the value
+                ``manager`` is the queue manager that sends the request.
 
         Raises:
-            RequestError: USER_UNKNOWN, or VALUE_INVALID if the request does not exist.
+            RequestError: USER_UNKNOWN, VALUE_INVALID if the request does not exist, or
+                PEER_USER_WRONG if the user may not act as ``manager``.
         """
         return await self._row(
             AccessExplained, m.AccessExplain, user, operation, dict(values or {})

@@ -30,8 +30,9 @@ from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.layout.kv import Now, Space, Transaction
+from qmgrd.core.layout.kv import Now, Store, Transaction
 from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
+from qmgrd.core.limits.timers import earliest_ms
 from qmgrd.core.loading import load, lose_volatile, start_work
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.store_room import StoreRoom
@@ -151,15 +152,14 @@ class Broker:
         start_work(context, self.catalogue, self.jobs)
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
-    def begin(self, tx: Transaction, now: Now, space: Space) -> None:
-        """Begins a turn."""
+    def begin(self, tx: Transaction, now: Now, store: Store) -> None:
+        """Begins a turn of *store*."""
         context = self.context
-        context.tx, context.now, context.wrote = tx, now, False
-        context.working = None
+        context.tx, context.now, context.wrote, context.working = tx, now, False, None
         context.turns += 1
-        self._room.divide(space)
+        map_bytes = self._room.divide(store)
         self.auditor.begin_turn()
-        context.history.begin(now, space.map_bytes, is_cramped=context.is_cramped)
+        context.history.begin(now, map_bytes, is_cramped=context.is_cramped)
 
     def opened(
         self,
@@ -263,7 +263,8 @@ class Broker:
 
     def _take_answer(self, session: Session, message: Arrived) -> None:
         if type(message) is m.OperationUnknown:
-            self._refuse(session.connection, message)
+            if (refused := refusal(message)) is not None:
+                self.context.send(session.connection, refused)
             return
         if session.path is None:
             raise RequestNotAllowed(type(message).__name__)
@@ -294,6 +295,8 @@ class Broker:
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         self.auditor.refused(session, message)
+        if type(message) is m.LinkOpen:
+            self.context.peers.refuse(session.name, session.store_id, error)
         if isinstance(message, UnitPutPart):
             self.units.put_part(session, message, error)
         elif isinstance(message, m.MessageWithId):
@@ -302,10 +305,6 @@ class Broker:
             self.streams.refuse(session, message, error)
         else:
             raise RequestNotAllowed(type(message).__name__)
-
-    def _refuse(self, connection: int, unknown: m.OperationUnknown) -> None:
-        if (answer := refusal(unknown)) is not None:
-            self.context.send(connection, answer)
 
     def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:
         self.context.close(connection, error.code, str(error))
@@ -370,6 +369,7 @@ class Broker:
         context.working = None
         self._answer_all()
         write_turn(context, self.unused, self.streams.producer_count)
+        self._room.end_turn()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
@@ -420,8 +420,7 @@ class Broker:
         if context.is_maintenance:
             return context.history.due_ms
         timer_ms, schedule_ms = context.timers.next_ms(), context.schedule.next_ms
-        due = timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms
-        return min((ms for ms in due if ms is not None), default=None)
+        return earliest_ms(timer_ms, schedule_ms, context.history.due_ms, context.audit.due_ms)
 
     def shutdown(self) -> None:
         """Closes all connections. :attr:`busy` becomes false once all leases have ended."""

@@ -292,10 +292,8 @@ class Peer:
     def _record_refusal(
         self, name: str, identity: Identity, refusal: m.Goaway | RequestError
     ) -> None:
-        address, code = self._address, refusal.code
-        self._intake.event(
-            self.number, lambda broker: broker.auditor.login_refused(identity, address, name, code)
-        )
+        facts = identity, self._address, name, refusal.code, self.refusal
+        self._intake.event(self.number, lambda broker: broker.auditor.login_refused(*facts))
 
     def _leave(self, goaway: m.Goaway) -> bytes:
         self.goaway = goaway

@@ -17,6 +17,7 @@ from qmgrd.core.intake import Intake
 from qmgrd.core.layout.kv import Now, Store
 from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
+from qmgrd.core.limits.timers import earliest_ms
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.requests.set_aside import set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
@@ -120,8 +121,9 @@ class Turns:
     def next_timer_ms(self) -> int | None:
         """Returns the store clock time at which the next turn is due, or None."""
         intake = self.intake
-        due = self.broker.next_timer_ms(), intake.next_put_ms(), intake.next_count_ms()
-        return min((ms for ms in due if ms is not None), default=None)
+        return earliest_ms(
+            self.broker.next_timer_ms(), intake.next_put_ms(), intake.next_count_ms()
+        )
 
     def run(self, now: Now) -> Outcome:
         """Runs one turn.
@@ -144,7 +146,7 @@ class Turns:
         self.intake.begin_turn(now.ms)
         tx = self._store.begin()
         try:
-            broker.begin(tx, now, self._store.space())
+            broker.begin(tx, now, self._store)
             context = broker.context
             arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
             try:
@@ -181,7 +183,7 @@ class Turns:
         broker = self.broker
         tx = self._store.begin()
         try:
-            broker.begin(tx, now, self._store.space())
+            broker.begin(tx, now, self._store)
             set_aside(broker.services, work, why, is_mark=is_mark)
             outcome = broker.write_changes()
         except Exception as error:

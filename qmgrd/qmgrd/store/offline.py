@@ -1,4 +1,6 @@
-"""Access to a store that no daemon uses. The store is not changed.
+"""Access to a store that no daemon uses.
+
+The store is not changed, except by :meth:`OfflineStore.finish_journal`.
 
 data directory   store/data.mdb; locked, so that no daemon can start
 its store/       the same
@@ -13,8 +15,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import DATA_FILE, StoreLocked, is_snapshot, lock_directory
+import lmdb
+
+from qmgrd.store.checkpoint import finish_journal, read_checkpoint
+from qmgrd.store.image import open_image
+from qmgrd.store.inspect import StoreUnreadable, map_bytes
+from qmgrd.store.journal import FILE
+from qmgrd.store.lmdb_store import (
+    DATA_FILE,
+    LOCK_FILE,
+    LmdbTransaction,
+    StoreLocked,
+    is_snapshot,
+    lock_directory,
+)
 
 
 class StoreInUse(Exception):
@@ -24,9 +38,59 @@ class StoreInUse(Exception):
         super().__init__(f"a queue manager is using {directory} (process {owner})")
 
 
+class OfflineStore:
+    """A store that no daemon can use."""
+
+    def __init__(self, data: Path, lock_fd: int | None = None) -> None:
+        """Takes the data file, and the lock of the data directory, which a snapshot lacks."""
+        self.data = data
+        self._lock_fd = lock_fd
+
+    def finish_journal(self) -> int:
+        """Stores the turns of the journal, as a start of the daemon does. Returns their number.
+
+        Only a store whose daemon did not stop cleanly has such turns. The pages of the store must
+        be sound.
+
+        Raises:
+            JournalUnreadable, RowDamaged: The turns cannot be read.
+            StoreInUse: Another process reads the store.
+            StoreUnreadable: The store cannot be written.
+        """
+        if self._lock_fd is None or not self._has_journal():
+            return 0
+        home = self.data.parent.parent
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreInUse(home, "another command that reads it") from None
+        try:
+            size = map_bytes(self.data)
+            with (
+                lmdb.open(str(self.data.parent), map_size=size, max_dbs=0, lib_version=0) as env,
+                env.begin(write=True) as txn,
+            ):
+                was_used = (home / LOCK_FILE).exists()
+                return finish_journal(LmdbTransaction(txn), self.data.parent, was_used=was_used)
+        except (OSError, lmdb.Error) as error:
+            why = f"the turns of {self.data.with_name(FILE)} cannot be stored: {error}"
+            raise StoreUnreadable(self.data, why) from error
+        finally:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_SH)
+
+    def _has_journal(self) -> bool:
+        image = open_image(self.data)
+        try:
+            with image.transaction() as tx:
+                checkpoint = read_checkpoint(tx)
+        finally:
+            image.close()
+        return checkpoint is not None and not checkpoint.is_last
+
+
 @contextmanager
-def offline_data_file(directory: Path) -> Iterator[Path]:
-    """Yields the data file of *directory*. No daemon can use the store until the block ends.
+def offline_store(directory: Path) -> Iterator[OfflineStore]:
+    """Yields the store of *directory*. No daemon can use the store until the block ends.
 
     Raises:
         StoreInUse: A daemon uses the store.
@@ -34,7 +98,7 @@ def offline_data_file(directory: Path) -> Iterator[Path]:
     """
     data = _data_in(directory)
     if data.parent.name != "store":
-        yield data
+        yield OfflineStore(data)
         return
     home = data.parent.parent
     try:
@@ -44,7 +108,7 @@ def offline_data_file(directory: Path) -> Iterator[Path]:
     except OSError as error:
         raise StoreUnreadable(home, error.strerror or str(error)) from error
     try:
-        yield data
+        yield OfflineStore(data, fd)
     finally:
         os.close(fd)
 

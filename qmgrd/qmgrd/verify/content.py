@@ -22,8 +22,9 @@ from qmgrd.store.inspect import (
     map_bytes,
     readers,
 )
+from qmgrd.store.journal import FILE, JournalUnreadable
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import offline_data_file
+from qmgrd.store.offline import offline_store
 from qmgrd.verify.definitions import NONSENSE, SPACES
 from qmgrd.verify.verify import LEAK, name_in
 
@@ -35,9 +36,14 @@ def store_content(directory: Path) -> dict[str, Any]:
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing, of another format, or has damaged pages.
     """
-    with offline_data_file(directory) as data:
+    with offline_store(directory) as store:
+        data = store.data
         check_data_file(data)
         _check_pages(data)
+        try:
+            store.finish_journal()
+        except (JournalUnreadable, rows.RowDamaged) as error:
+            raise StoreUnreadable(data, str(error)) from error
         image = open_image(data)
         try:
             found = _pages(data, image.stat())
@@ -76,6 +82,7 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "used_bytes": used * page_bytes,
         "free_bytes": free * page_bytes,
         "overhead_bytes": (pages - used - free) * page_bytes,  # meta pages and the free list
+        "journal_bytes": _size(data.with_name(FILE)),
         "tree_depth": stat["depth"],
         "leaf_pages": stat["leaf_pages"],
         "branch_pages": stat["branch_pages"],
@@ -85,6 +92,11 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "oldest_reader": min((number for _, number in reading), default=None),
         "rows": stat["entries"],
     }
+
+
+def _size(path: Path) -> int:
+    """Returns the size of a file, or 0 if it does not exist."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _identity(tx: Transaction, data: Path) -> dict[str, Any]:

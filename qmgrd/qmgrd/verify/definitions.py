@@ -31,7 +31,7 @@ SINGLE = {
     keys.CLEAN: "the clean-stop marker",
     keys.NEXT_QUEUE: "the id of the next queue",
 }
-_SOMETIMES = (keys.FAN_OUT, keys.HISTORY, keys.SECRET, keys.LISTED, keys.GUARDED)
+_SOMETIMES = (keys.FAN_OUT, keys.HISTORY, keys.SECRET, keys.LISTED, keys.GUARDED, keys.CHECKPOINT)
 KEY_BYTES = {
     keys.SPACE_COUNTERS: 5,
     keys.SPACE_LINK_OUTBOX: 5,

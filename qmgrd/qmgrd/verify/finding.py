@@ -12,6 +12,7 @@ MEANINGS = {
     "pages": "LMDB cannot be trusted with this file: restore the store from a snapshot",
     "leak": "disk space cannot be used; no other effect",
     "manifest": "the snapshot was changed after it was written: restore from another snapshot",
+    "journal": "the queue manager cannot start: restore the store from a snapshot",
     "key": "this row is never read; another row may be missing",
     "seal": "the queue manager cannot start: restore the store from a snapshot",
     "seal-stream": "its producer or link gets STORE_DAMAGED: restart it, or restore the store",

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.layout.row import RowDamaged
 from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
+from qmgrd.store.journal import JournalUnreadable
 from qmgrd.store.lmdb_store import ReadFailed
-from qmgrd.store.offline import offline_data_file
+from qmgrd.store.offline import offline_store
 from qmgrd.verify.definitions import check_definitions
 from qmgrd.verify.finding import Findings
 from qmgrd.verify.manifest import check_facts, check_manifest
@@ -49,7 +51,8 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
         StoreInUse: A daemon uses the store.
         StoreUnreadable: The store is missing or of another format.
     """
-    with offline_data_file(directory) as data:
+    with offline_store(directory) as store:
+        data = store.data
         check_data_file(data)
         found = Findings()
         manifest = None
@@ -60,6 +63,10 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
             found.add("leak" if LEAK in fault else "pages", b"", f"LMDB: {fault}")
         if found.counts["pages"]:
             return Verification(data, "", 0, 0, 0, found, is_read=False)
+        try:
+            store.finish_journal()
+        except (JournalUnreadable, RowDamaged) as error:
+            found.add("journal", keys.CHECKPOINT, str(error))
         image = open_image(data)
         try:
             count = image.stat()["entries"]

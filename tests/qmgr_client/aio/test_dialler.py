@@ -103,8 +103,9 @@ async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> Non
     with pytest.raises(ConnectFailed, match="ended the connection: all places") as failure:
         async with connect(f"unix:{tmp_path}/full.sock", wait_ms=0):
             pass
-    assert failure.value.hint == "check the log of the queue manager"
     server.close()
+    assert failure.value.hint == "check the log of the queue manager"
+    assert failure.value.code == ErrorCode.CONNECTIONS_EXHAUSTED
 
 
 async def test_peer_with_another_protocol_is_not_dialled_again(tmp_path: Path) -> None:

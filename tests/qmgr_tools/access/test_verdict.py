@@ -16,6 +16,7 @@ from tests.qmgr_tools.conftest import Qmctl
             "allowed: rule 2 allows scram-sha-256-plus",
         ),
         (["--from", "unix", "--method", "open"], 0, "allowed: rule 1 allows open"),
+        (["--from", "loopback", "--method", "open"], 0, "allowed: rule 1 allows open"),
     ],
 )
 def test_deciding_rule_is_shown_and_the_exit_code_tells(

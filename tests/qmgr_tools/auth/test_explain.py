@@ -16,7 +16,7 @@ def bob(at: Qmctl) -> Qmctl:
 
 @pytest.mark.process
 def test_deciding_grants_are_shown_and_the_exit_code_tells(bob: Qmctl) -> None:
-    denied = bob("auth", "explain", "bob", "QueueMove", "queue=A1", "target=B")
+    denied = bob("auth", "explain", "bob", "queuemove", "queue=A1", "target=B")
     assert denied.code == 4
     assert denied.out.splitlines() == [
         "RIGHT\tKIND\tNAME\tALLOWED\tBY",
@@ -49,6 +49,15 @@ def test_flags_and_disabled_users_count(bob: Qmctl) -> None:
     bob("user", "alter", "bob", "--disable")
     disabled = bob(*words)
     assert (disabled.code, "because the user is disabled" in disabled.out) == (4, True)
+
+
+@pytest.mark.process
+def test_requests_of_links_are_explained_by_the_queue_manager(bob: Qmctl) -> None:
+    bob("grant", "create", "--user", "bob", "link", "peer", "EWR")
+    allowed = bob("auth", "explain", "bob", "LinkOpen", "manager=EWR")
+    assert (allowed.code, "link\tpeer\tEWR\tyes\tlink peer EWR\n" in allowed.out) == (0, True)
+    denied = bob("auth", "explain", "bob", "LinkOpen")
+    assert (denied.code, "link\tpeer\tbob\tno\t\n" in denied.out) == (4, True)
 
 
 @pytest.mark.process

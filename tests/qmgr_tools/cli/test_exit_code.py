@@ -54,6 +54,10 @@ def test_option_that_is_misspelled_is_told_its_nearest(qmctl: Qmctl) -> None:
     for words, meant in (
         (["export", "--tabel", "x"], "--tabel; did you mean --table? -- "),
         (["put", "Q", "--prioriti", "3"], "--prioriti; did you mean --priority? -- "),
+        (
+            ["user", "create", "bob", "--password", "secret"],
+            "--password; use --password-file FILE, --generate or --no-password -- ",
+        ),
     ):
         assert f"error: no such option: {meant}" in qmctl(*words).err
 

@@ -304,7 +304,8 @@ CASES = [
     Case(full_of_jobs, "wait for one to end, or cancel one: qmctl job cancel"),
     Case(
         lambda app: login_refused(app, hello()),
-        "give --user NAME and --password-file FILE, or store them in a context with: qmctl login",
+        "give --user NAME and --password-file FILE, or store them in a context: qmctl context "
+        "create NAME ADDRESS, then qmctl login --context NAME",
     ),
     Case(
         lambda app: login_refused(

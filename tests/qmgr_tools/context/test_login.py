@@ -37,7 +37,9 @@ def test_login_is_required_and_the_remedy_is_named(qmctl: Qmctl, closed: Daemon)
     ended = qmctl("-c", closed.tcp, "status")
     assert (ended.code, ended.out) == (4, "")
     assert "(LOGIN_REQUIRED) -- give --user NAME and --password-file FILE" in ended.err
-    assert ended.err.endswith(f"qmctl -c {closed.tcp} login\n")
+    assert ended.err.endswith(
+        "qmctl context create NAME ADDRESS, then qmctl login --context NAME\n"
+    )
     assert qmctl("-c", closed.unix, "status").code == 0
 
 
@@ -87,7 +89,7 @@ def test_login_is_stored_in_the_context(
 
 
 def test_login_without_a_terminal_stores_a_path_or_what_it_read(
-    qmctl: Qmctl, closed: Daemon, file: Path, tmp_path: Path
+    qmctl: Qmctl, closed: Daemon, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qmctl("context", "create", "here", closed.tcp)
     words = ["login", "--context", "here", "--user", "bob", "-o", "json", "--password-file"]
@@ -104,7 +106,9 @@ def test_login_without_a_terminal_stores_a_path_or_what_it_read(
     assert kept.read_text() == f"{PASSWORD}\n"
     assert qmctl(*words, str(file)).json["password_file"] == str(file)
     assert not kept.exists()
-    assert qmctl("--context", "here", "queue", "ls").code == 0
+    monkeypatch.setenv("QMGR_USER", "alice")
+    listed = qmctl("--context", "here", "queue", "ls")
+    assert (listed.code, "QMGR_USER=alice is ignored" in listed.err) == (0, True)
     assert qmctl("login", "--context", "here").code == 2
     assert qmctl("login", "-c", closed.tcp, "--user", "bob").code == 2
 
@@ -113,6 +117,22 @@ def test_password_is_asked_for_without_echo(at_prompts: OnTerminal, closed: Daem
     ended = at_prompts("-c", closed.tcp, "--user", "alice", "status", answers=(PASSWORD,))
     assert (ended.code, ended.out.count("Password of alice: ")) == (0, 1)
     assert PASSWORD not in ended.out
+
+
+def test_user_above_its_limit_of_connections_sees_the_code_and_one_remedy(
+    qmctl: Qmctl, closed: Daemon, file: Path
+) -> None:
+    login = ["--user", "bob", "--password-file", str(file)]
+    with connect(closed.unix) as owner, connect(closed.tcp, user="bob", password=PASSWORD) as bob:
+        bob.admin.queue_list()
+        owner.admin.user_alter("bob", limits={"connections_max": 1})
+        ended = qmctl("-c", closed.tcp, "queue", "ls", *login)
+    assert ended.code == 5
+    assert ended.err.endswith(
+        "user bob has 1 open connection, and its limit is 1 (connections_max) "
+        "(USER_CONNECTIONS_EXHAUSTED) -- an administrator can raise the limit with: "
+        f"qmctl -c {closed.tcp} user alter bob --connections-max N\n"
+    )
 
 
 def test_top_logs_in(qmctl: Qmctl, closed: Daemon, file: Path) -> None:

@@ -49,6 +49,12 @@ def test_commands_use_the_options_of_their_context(
     assert qmctl("--context", "secure", "queue", "ls").code == 0
     ended = qmctl("-c", secure, "queue", "ls")
     assert (ended.code, "does not know the CA" in ended.err) == (5, True)
+    assert ended.err.endswith(
+        f"set QMGR_CA_FILE, or use: qmctl context create NAME {secure} --ca-file FILE\n"
+    )
+    qmctl("context", "create", "pinned", secure, "--fingerprint", "ab" * 32)
+    ended = qmctl("--context", "pinned", "queue", "ls")
+    assert (ended.code, ended.err.endswith(f"{secure} --fingerprint SHA256\n")) == (5, True)
 
 
 @pytest.mark.process

@@ -8,7 +8,7 @@ import pytest
 from qmgr_client.credentials import Credentials, TokenCredentials
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.context.file import KeptLogin
-from qmgr_tools.context.user import Given, arguments, find
+from qmgr_tools.context.user import Given, arguments, find, note_ignored
 
 KEPT = KeptLogin("kept", "/kept")
 BOTH = {"QMGR_USER": "env", "QMGR_PASSWORD_FILE": "/env"}
@@ -40,6 +40,32 @@ def test_first_setting_wins(
     assert find("test", Given(user, file), kept, environment) == Credentials(*expected)
 
 
+@pytest.mark.parametrize(
+    ("kept", "used"), [(KEPT, "as kept"), (KeptLogin("", "", "/token"), "with a token")]
+)
+def test_user_of_the_environment_that_is_not_used_is_noted_once(
+    kept: KeptLogin, used: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = f"other.{used.split()[-1]}"  # No other test has noted this user.
+    for _ in range(2):
+        note_ignored(Given(), kept, {"QMGR_USER": named})
+    noted = capsys.readouterr().err
+    assert noted.count("\n") == 1
+    assert noted.startswith(f"QMGR_USER={named} is ignored")
+    assert noted.endswith(f"the command logs in {used}; to log in as {named}: --user {named}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "named"),
+    [(Given(), KEPT, "kept"), (Given("opt", "/opt"), KEPT, "alone"), (Given(), None, "alone")],
+)
+def test_user_that_is_used_or_chosen_needs_no_note(
+    given: Given, kept: KeptLogin | None, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note_ignored(given, kept, {"QMGR_USER": named})
+    assert capsys.readouterr().err == ""
+
+
 def test_without_a_setting_there_is_no_login() -> None:
     assert find("test", Given(), None, {}) is None
     assert arguments(None) == {}
@@ -68,6 +94,12 @@ def test_incomplete_login_is_wrong_usage(
     with pytest.raises(Failure, match=why) as caught:
         find("test", Given(user, file), None, environment)
     assert caught.value.exit_code is Exit.USAGE
+
+
+def test_required_password_can_be_stored_in_a_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(Failure, match=r"then qmctl login --context NAME$"):
+        find("test", Given("mon"), None, {})
 
 
 def test_completion_never_asks() -> None:

@@ -60,6 +60,8 @@ def test_grants_of_users_and_of_built_in_roles_are_listed(at: Qmctl) -> None:
         (["put", "queue", "A"], 2, "exactly one of --user and --role is required"),
         (["--user", "a", "--role", "b", "put", "queue", "A"], 2, "exactly one of"),
         (["--role", "x", "put", "queue"], 2, "for all: '*'"),
+        (["--role", "x", "put", "queue", "A,B"], 2, "each grant has one PATTERN -- repeat the"),
+        (["--role", "x", "publish", "topic", "a,b"], 3, "ROLE_UNKNOWN"),
         (["--role", "x", "publish", "topic"], 2, "for all: '#'"),
         (["--role", "monitor", "put", "queue", "A"], 6, "role monitor is built in"),
         (["--role", "x", "put", "queue", "A"], 3, "ROLE_UNKNOWN"),

@@ -44,7 +44,7 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     (entry,) = [x for x in qm("link", "doctor", "-o", "json").json["links"] if x["link"] == "OWN"]
     (finding,) = entry["findings"]
     assert finding["remedy"] == f"qmctl link allow OWN --store-id {store_id}"
-    assert "REFUSED\tSTORE\tREASON\tTIMES\tLAST\n" in qm("link", "ls").out
+    assert "REFUSED\tSTORE\tREASON\tTIMES\tLAST\tERROR\n" in qm("link", "ls").out
     assert "REFUSED\t" in qm("link", "show", "OWN").out
     allowed = qm(*finding["remedy"].split()[1:]).out
     assert allowed == f"allowed links from OWN; from store {store_id}\n"

@@ -49,3 +49,11 @@ def test_line_stays_free_between_two_tables(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.startswith("\nFROM\t")
     inbound.show([], after=["a link"])
     assert capsys.readouterr().out == ""
+
+
+def test_last_error_of_a_refused_peer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = {"peer": "EWR", "store_id": "0b", "code": "NOT_AUTHORIZED", "count": 2, "last_us": 0}
+    inbound.show_allowed({"refused": [refused | {"error": "NOT_AUTHORIZED: no right"}]})
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split("\t")[-1] == "ERROR"
+    assert row.split("\t")[-1] == "NOT_AUTHORIZED: no right"

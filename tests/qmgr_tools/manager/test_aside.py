@@ -5,7 +5,7 @@ import pytest
 from qmgr_protocol.codec import pack
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
@@ -16,7 +16,7 @@ KEYS = {"number", "kind", "key", "what", "why", "set_aside", "bytes"}
 def damaged(own_daemon: Daemon, qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
     """A function that runs qmctl against a daemon with two invalid definitions."""
     own_daemon.program.stop()
-    store = LmdbStore(own_daemon.data_dir, 1 << 30)
+    store = disk_store(own_daemon.data_dir, 1 << 30)
     tx = store.begin()
     for topic in (b"a", b"b"):
         rows.put(tx, keys.SPACE_TOPIC + topic, pack({"republish": 7}))

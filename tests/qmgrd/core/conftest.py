@@ -7,15 +7,19 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", "journal"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStore:
     """An empty store of each kind, for tests that depend on the kind."""
-    return MemoryStore() if request.param == "memory" else LmdbStore(tmp_path, 1 << 30)
+    if request.param == "memory":
+        return MemoryStore()
+    make = LmdbStore if request.param == "lmdb" else disk_store
+    return make(tmp_path, 1 << 30)
 
 
 @pytest.fixture

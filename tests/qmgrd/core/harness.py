@@ -31,6 +31,7 @@ from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.turn import Turns
 from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import reopened
 from tests.memory_store import MemoryStore
 
 STORE_ID = b"S" * 16
@@ -190,9 +191,7 @@ class Manager:
     def _reopen(self, away_ms: int) -> None:
         self.store.abort()
         if isinstance(self.store, LmdbStore):
-            directory, map_bytes = self.store.directory, self.store.map_bytes
-            self.store.close()
-            self.store = LmdbStore(directory, map_bytes)
+            self.store = reopened(self.store)
         self.advance(away_ms)
         self.start()
 

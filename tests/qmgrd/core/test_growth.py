@@ -14,8 +14,8 @@ from qmgr_protocol.messages import OPERATIONS as ALL
 from qmgr_protocol.operation import Growth, Role
 from qmgrd.core.growth import GROWING, GROWTH
 from qmgrd.core.limits.room import put_limit_bytes
-from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.verify.verify import verify
+from tests.disk_stores import disk_store
 from tests.growing import FILLING, LIMITS, REQUESTS, grouped, heavy, prepare
 from tests.qmgr_protocol.golden import MESSAGES
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -39,7 +39,7 @@ class Small:
 
     def __init__(self, directory: Path) -> None:
         store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
-        self.manager = Manager(LmdbStore(directory, MAP_BYTES), store=store)
+        self.manager = Manager(disk_store(directory, MAP_BYTES), store=store)
 
         self.is_closed = False
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from qmgrd.snapshot.snapshot import SnapshotFailed, Snapshotter
 from qmgrd.store.image import open_image
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import Manager
 
 WAIT_S = 60
@@ -55,7 +55,7 @@ class Camera:
 @contextmanager
 def managed(directory: Path, name: str = "QM1") -> Iterator[Manager]:
     """Yields a manager with a store on disk."""
-    manager = Manager(LmdbStore(directory, MAP_BYTES), name=name)
+    manager = Manager(disk_store(directory, MAP_BYTES), name=name)
     yield manager
     manager.store.close()
 

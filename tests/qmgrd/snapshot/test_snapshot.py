@@ -19,7 +19,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.snapshot.snapshot import SnapshotFailed
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.snapshot.shot import MAP_BYTES, Camera, managed, rows_of, writers
 
@@ -182,6 +182,7 @@ def test_disk_without_room_is_refused_before_it_is_full(manager: Manager, tmp_pa
 def test_disk_that_fills_up_fails_the_snapshot_alone(
     camera: Camera, manager: Manager, tmp_path: Path
 ) -> None:
+    camera.take(tmp_path / "before")  # So the store needs no checkpoint, which would fail, too.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
@@ -189,7 +190,7 @@ def test_disk_that_fills_up_fails_the_snapshot_alone(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert f"{tmp_path}/snap: File too large: choose another place" in text
-    assert sorted(os.listdir(tmp_path)) == ["qm"]
+    assert sorted(os.listdir(tmp_path)) == ["before", "qm"]
     client_of(manager).put("Q", b"goes on")
 
 
@@ -343,7 +344,7 @@ def test_snapshot_is_a_store_to_start_from(camera: Camera, tmp_path: Path) -> No
     manifest = camera.take(tmp_path / "snap")
     (tmp_path / "new" / "store").mkdir(parents=True)
     shutil.copy(tmp_path / "snap" / "data.mdb", tmp_path / "new" / "store")
-    restored = Manager(LmdbStore(tmp_path / "new", MAP_BYTES))
+    restored = Manager(disk_store(tmp_path / "new", MAP_BYTES))
     assert restored.queue("Q").counters.depth == manifest["messages"] == 200
     restored.connect().put("Q", b"more")
     restored.store.close()

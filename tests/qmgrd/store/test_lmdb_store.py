@@ -204,7 +204,7 @@ def test_store_that_is_removed_is_noticed(store: LmdbStore, what: str) -> None:
     else:
         shutil.rmtree(data.parent if what == "the store" else store.directory)
     with pytest.raises(StoreReplaced, match=r"data\.mdb was removed or replaced .*No such file"):
-        store.space()
+        store.begin()
 
 
 def test_store_that_is_replaced_is_noticed(store: LmdbStore) -> None:
@@ -212,7 +212,7 @@ def test_store_that_is_replaced_is_noticed(store: LmdbStore) -> None:
     shutil.copy(data, data.with_name("copy"))
     data.with_name("copy").rename(data)
     with pytest.raises(StoreReplaced, match=r"another file has its name"):
-        store.space()
+        store.begin()
 
 
 def test_damaged_store_is_refused_untouched(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.verify.content import store_content
 from qmgrd.verify.definitions import SPACES
 from qmgrd.verify.verify import LEAK
+from tests.disk_stores import JOURNAL_BYTES
 from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.shot import rows_of
 
@@ -53,6 +54,7 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert parts % found["page_bytes"] == 0
     assert parts >= found["file_bytes"]  # The file may end before its free pages.
     assert found["map_bytes"] == 1 << 30
+    assert found["journal_bytes"] == JOURNAL_BYTES
     assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 3, 1)
     assert found["overflow_pages"] == 16  # four full pieces for each of four long messages
 

@@ -27,7 +27,7 @@ def queue_row(**changed: object) -> Change:
 
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", b"\x77", put(b"\x77", b"")),
-    ("key", b"\x00\x09", put_sealed(b"\x00\x09", b"")),
+    ("key", b"\x00\x77", put_sealed(b"\x00\x77", b"")),
     ("key", keys.SPACE_PRODUCER + b"x", put_sealed(keys.SPACE_PRODUCER + b"x", b"")),
     ("seal", keys.STORE, flip(keys.STORE)),
     ("seal", keys.CLOCK, flip(keys.CLOCK, 0)),

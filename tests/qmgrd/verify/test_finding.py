@@ -33,6 +33,6 @@ def test_each_fault_has_its_damage_in_the_tests() -> None:
     damages = test_verify_definitions.DAMAGES + test_verify_queue.DAMAGES
     damages = damages + test_verify_index.DAMAGES + test_verify_schedule.DAMAGES
     damages = damages + test_verify_groups.DAMAGES + test_verify_publications.DAMAGES
-    elsewhere = {"pages", "leak", "manifest", "pieces-shared", "retained"}
+    elsewhere = {"pages", "leak", "manifest", "pieces-shared", "retained", "journal"}
     of_history = {fault for _, fault in test_verify_history.DAMAGES}
     assert {fault for fault, _, _ in damages} | of_history | elsewhere == set(MEANINGS)

@@ -7,10 +7,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys
-from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.verify.content import store_content
 from qmgrd.verify.definitions import SPACES
 from qmgrd.verify.verify import verify
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.core.pubsub import Hub
 from tests.qmgrd.snapshot import stores
@@ -51,7 +51,7 @@ def filled(hub: Hub) -> None:
 def sound_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a data directory with publications, which tests must not change."""
     directory = tmp_path_factory.mktemp("topics") / "sound"
-    store = LmdbStore(directory, 1 << 30)
+    store = disk_store(directory, 1 << 30)
     filled(Hub(store, limits={"turn_rows": 15}))
     store.close()
     return directory
@@ -119,7 +119,7 @@ def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
 
 
 def test_each_stop_leaves_a_sound_store(tmp_path: Path) -> None:
-    store = LmdbStore(tmp_path, 1 << 30)
+    store = disk_store(tmp_path, 1 << 30)
     hub = Hub(store, limits={"turn_rows": 15})
     filled(hub)
     for _ in range(10):
@@ -127,5 +127,5 @@ def test_each_stop_leaves_a_sound_store(tmp_path: Path) -> None:
         hub.manager.turn()
         hub.manager.store.close()
         assert faults(verify(tmp_path)) == []
-        hub.manager.store = LmdbStore(tmp_path, 1 << 30)
+        hub.manager.store = disk_store(tmp_path, 1 << 30)
     hub.manager.store.close()

@@ -9,6 +9,8 @@ from qmgr_tools.cli import output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit
 
+LOOPBACK = "127.0.0.1"  # the rules do not distinguish the addresses of loopback
+
 
 class Method(Enum):
     """A method of the rules."""
@@ -34,7 +36,10 @@ def verdict(
     origin: Annotated[
         str,
         typer.Option(
-            "--from", metavar="ADDRESS", show_default=False, help="The client's address, or unix."
+            "--from",
+            metavar="ADDRESS",
+            show_default=False,
+            help="The client's address, unix, or loopback (127.0.0.1).",
         ),
     ],
     user: Annotated[str, typer.Option("--as", metavar="USER", help="The user that logs in.")] = "",
@@ -68,6 +73,7 @@ def verdict(
     """
     password = Method.SCRAM if tls is Encryption.NONE else Method.SCRAM_PLUS
     with call.client("test the rules for logins") as client:
+        origin = LOOPBACK if origin == "loopback" else origin
         found = client.admin.access_test(origin, user, (method or password).value, tls=tls.value)
     if call.is_json:
         output.document(found)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools.auth.request_field import FieldUse, fields
+from qmgr_tools.auth.request_field import FieldUse, fields, spelled
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, usage
@@ -33,7 +33,7 @@ def explain(
             metavar="OPERATION",
             show_default=False,
             autocompletion=completion.operations,
-            help="A request of the protocol, such as Put or QueueMove.",
+            help="A request of the protocol, such as Put or QueueMove, in any case.",
         ),
     ],
     values: Annotated[
@@ -42,7 +42,8 @@ def explain(
             metavar="FIELD=VALUE",
             show_default=False,
             autocompletion=completion.fields,
-            help="The fields of the request that name objects; repeat a FIELD for a list.",
+            help="The fields of the request that name objects; repeat a FIELD for a list. "
+            "LinkOpen and LinkFetch: manager=NAME, by default the queue manager of the user.",
         ),
     ] = None,
 ) -> None:
@@ -64,7 +65,9 @@ def explain(
       qmctl auth explain billing Put queue=ORDERS
       qmctl auth explain billing QueueMove queue=BILLS target=OLD.BILLS
       qmctl auth explain alice QueueDelete queue=ORDERS purge=yes
+      qmctl auth explain EWR LinkOpen manager=EWR
     """
+    operation = spelled(operation)
     doing = f"explain {operation}"
     wanted = _values(doing, operation, values or ())
     with call.client(doing) as client:

@@ -108,6 +108,7 @@ class Call:
         # A daemon's own data directory has no login.
         kept = self.target().login if self.data_dir is None else None
         given = users.Given(self.user, self.password_file, self.token_file)
+        users.note_ignored(given, kept, os.environ)
         return users.find(doing, given, kept, os.environ)
 
     def pinned(self, doing: str) -> "Call":
@@ -186,9 +187,13 @@ class Call:
         try:
             client.open()
         except ConnectFailed as error:
+            if error.code:
+                refusal = RequestError(error.code, error.why)
+                raise connection_refused(doing, error.address, refusal) from error
             why = f"cannot connect to {error.address}: {error.why}"
             where = f"the address is from context {found.context}; " if found.context else ""
-            remedy = f"{error.hint} {where}to use another address: --connect"
+            remedy = tls_options.remedy(found.address, error.why)
+            remedy = remedy or f"{error.hint} {where}to use another address: --connect"
             if error.why in connect_retry.NOBODY:
                 raise NotListening(f"cannot {doing}", why, remedy) from error
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error

@@ -205,7 +205,8 @@ def fields(ctx: typer.Context, incomplete: str) -> list[str]:
     """Returns the fields that name objects in the request that the command line names."""
     from qmgr_tools.auth import request_field
 
-    known = request_field.fields(str(ctx.params.get("operation") or "")) or {}
+    operation = request_field.spelled(str(ctx.params.get("operation") or ""))
+    known = request_field.fields(operation) or {}
     return [f"{name}=" for name in known]
 
 

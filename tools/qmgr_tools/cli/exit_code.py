@@ -21,6 +21,10 @@ PLAIN: tuple[
     (re.compile(r"Input should be greater than or equal to "), "at least "),
     (re.compile(r"Value error, "), ""),
     (
+        re.compile(r": --password \(Possible options: .*--no-password.*\)"),
+        ": --password; use --password-file FILE, --generate or --no-password",
+    ),
+    (
         re.compile(r": (--?[\w-]+) \(Possible options: (.*)\)"),
         lambda m: f": {m[1]}; did you mean {get_close_matches(m[1], m[2].split(', '), 1, 0)[0]}?",
     ),

@@ -48,8 +48,8 @@ TABLE: dict[ErrorCode, tuple[RemedyEntry, ...]] = {
     ErrorCode.LOGIN_REQUIRED: (
         _entry(
             r"(.*: )?(log in|users exist now)",
-            "give --user NAME and --password-file FILE, or store them in a context with: "
-            "qmctl login",
+            "give --user NAME and --password-file FILE, or store them in a context: qmctl context "
+            "create NAME ADDRESS, then qmctl login --context NAME",
         ),
     ),
     ErrorCode.LOGIN_FAILED: (

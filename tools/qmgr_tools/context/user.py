@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import typer
 
 from qmgr_tools.cli.failure import usage
+from qmgr_tools.cli.output import note
 from qmgr_tools.context import password as passwords
 from qmgr_tools.context import system_keyring
 from qmgr_tools.context.file import KeptLogin
@@ -14,7 +16,10 @@ from qmgr_tools.context.file import KeptLogin
 if TYPE_CHECKING:
     from qmgr_client.credentials import Credentials, Login
 
-REMEDY = 'use --password-file, or store the password with "qmctl login"'
+REMEDY = (
+    "use --password-file, or store the password in a context: qmctl context create NAME ADDRESS, "
+    "then qmctl login --context NAME"
+)
 ORDER = """\
 1. --user NAME and --password-file FILE, or --token-file FILE (a file with a
    token), after the command or before it
@@ -24,6 +29,8 @@ ORDER = """\
    QMGR_PASSWORD_FILE (a file with the password); or QMGR_TOKEN_FILE or
    QMGR_TOKEN (a token)
 5. none: the command does not log in"""
+
+_note_once = cache(note)
 
 
 class LoginArguments(TypedDict, total=False):
@@ -42,6 +49,18 @@ class Given(NamedTuple):
     user: str | None = None  # --user
     password_file: str | None = None  # --password-file
     token_file: str | None = None  # --token-file
+
+
+def note_ignored(given: Given, kept: KeptLogin | None, environment: Mapping[str, str]) -> None:
+    """Notes, once in a process, that *kept* is used instead of another user in QMGR_USER."""
+    named = environment.get("QMGR_USER", "")
+    if kept is None or named in ("", kept.user) or given.user or given.token_file:
+        return
+    used = f"as {kept.user}" if kept.user else "with a token"
+    _note_once(
+        f"QMGR_USER={named} is ignored, because the context or the address has a login: the "
+        f"command logs in {used}; to log in as {named}: --user {named}"
+    )
 
 
 def find(

@@ -123,7 +123,7 @@ def _checked(doing: str, rights: str, kind: str, pattern: str, user: str, role: 
     """Returns the names in *rights*.
 
     Raises:
-        Failure: USAGE if not exactly one of *user* and *role* is given, or the pattern is missing.
+        Failure: USAGE if not exactly one of *user* and *role* is given, or not exactly one pattern.
     """
     what = f"cannot {doing}"
     if bool(user) == bool(role):
@@ -131,6 +131,8 @@ def _checked(doing: str, rights: str, kind: str, pattern: str, user: str, role: 
     if not pattern and kind in GRANTED_KINDS and kind != "manager":
         every = "'#'" if kind == "topic" else "'*'"
         raise usage(what, f"a PATTERN of names is required for kind {kind}", f"for all: {every}")
+    if "," in pattern and kind != "topic":  # No other name has a comma.
+        raise usage(what, "each grant has one PATTERN", "repeat the command for each pattern")
     return [right.strip() for right in rights.split(",") if right.strip()]
 
 

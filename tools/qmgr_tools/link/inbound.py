@@ -40,6 +40,7 @@ REFUSED = (
     output.text("code", "REASON"),
     output.count("count", "TIMES"),
     output.Column("last_us", "LAST", humanize.rfc3339),
+    output.long_text("error"),
 )
 
 

@@ -102,7 +102,8 @@ def ls(
       allowed   a queue manager that may open links (at most 10,000), with the
                 keys of "qmctl link allow"
       refused   a queue manager that was refused since the daemon started: peer,
-                store_id, code, count, last_us (microseconds since 1970)
+                store_id, code, count, last_us (microseconds since 1970),
+                error (the last)
     A note on stderr gives the number of omitted rows.
 
     Examples:

@@ -192,7 +192,7 @@ def _since_us(text: str) -> int:
     except typer.BadParameter:
         raise usage(
             f"invalid time --since {text[:80]!r}",
-            "it is neither a time such as 2030-01-31T18:00 nor a duration such as 2h",
+            "it is neither a time such as 2030-01-31T18:00 nor a duration such as 2h or 5min",
         ) from None
     return max(time.time_ns() // 1_000 - ago_ms * 1_000, 0)
 

@@ -41,6 +41,7 @@ FACTS = (
     output.size("used_bytes", "used"),
     output.size("free_bytes", "free in the file"),
     output.size("overhead_bytes", "overhead"),
+    output.size("journal_bytes", "journal"),
     output.size("page_bytes", "page"),
     output.count("tree_depth", "tree depth"),
     output.count("leaf_pages"),
@@ -82,7 +83,8 @@ def verify(
 ) -> None:
     """Check a store for damage: LMDB pages, checksums, counters, indexes, long messages.
 
-    The command changes nothing. A store that a queue manager uses is refused: stop the daemon, or
+    After a kill, the command first stores the turns of the journal, as a start does. Otherwise, it
+    changes nothing. A store that a queue manager uses is refused: stop the daemon, or
     verify a snapshot. A million messages take about ten seconds. The exit code is 1 if the store is
     damaged.
 
@@ -155,14 +157,16 @@ def stat(
 ) -> None:
     """Show the contents of a store: pages, rows by kind, and the largest queues.
 
-    The command changes nothing. A store that a queue manager uses is refused; use "qmctl status"
-    and "qmctl queue ls" instead.
+    After a kill, the command first stores the turns of the journal, as a start does. Otherwise, it
+    changes nothing. A store that a queue manager uses is refused; use "qmctl status" and "qmctl
+    queue ls" instead.
 
     \b
     JSON: an object with
       queue_manager, store_id, boot, turn, last_turn_us, producers
       data                      the file
-      file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
+      file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes,
+      journal_bytes
       tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
       unindexed                 messages without a row in the UID index, because
                                 their UIDs are in the order of arrival

@@ -328,6 +328,9 @@ class Login:
             proof = server.finish(answer.data)
         except ScramFailed as error:
             self.reason = str(error)
+            user = self._logins.users().users.get(name)
+            if user is None or not user.is_enabled or user.verifier is None:
+                self.reason = "the user does not exist, is disabled, or has no password"
         # The user may have been disabled, or its password changed, since the challenge.
         is_current = self._verifier_of(name) == used
         if not proof or not is_current or not self._may(name, self._method):

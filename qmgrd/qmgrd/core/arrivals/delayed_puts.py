@@ -56,6 +56,8 @@ class DelayedPuts:
         that can be served, even if a user has many connections.
         """
         self._now_ms = now_ms
+        if not self._delayed:
+            return []
         found: list[ConnectionArrivals] = []
         for rate, delayed in list(self._delayed.items()):
             messages, bytes_ = (0, 0) if rate.wait_ms(now_ms) else rate.tokens

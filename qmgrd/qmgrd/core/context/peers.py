@@ -78,6 +78,7 @@ class Refused:
 
     store_id: bytes
     code: int
+    error: str  # the last error
     count: int
     last_us: int
 
@@ -229,7 +230,7 @@ class LinkPeers:
             self._context.note("warning", "link from a peer refused", peer=name, why=why)
         elif before is None:  # A peer can invent names, so not every name is logged.
             del self.refused[next(iter(self.refused))]
-        self.refused[name] = Refused(store_id, error.code, count, now_us)
+        self.refused[name] = Refused(store_id, error.code, str(error), count, now_us)
 
     def allow(self, name: str, store_id: bytes) -> bool:
         """Allows the queue manager *name* to open links. Returns whether the pin changed.
@@ -337,6 +338,7 @@ class LinkPeers:
                 "code": name_of(refused.code),
                 "count": refused.count,
                 "last_us": refused.last_us,
+                "error": refused.error,
             }
             for name, refused in reversed(self.refused.items())
         ]

@@ -56,7 +56,8 @@ class Producer:
 
     def encode(self) -> bytes:
         """Returns the stored row."""
-        ahead = runs_of(self.inbox.ahead)
+        # Mostly empty, and encoded in each turn in which the producer puts.
+        ahead = runs_of(self.inbox.ahead) if self.inbox.ahead else []
         by_code: dict[int, list[int]] = {}
         for seq_id, code in self.refused.items():
             by_code.setdefault(code, []).append(seq_id)

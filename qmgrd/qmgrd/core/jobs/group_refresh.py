@@ -7,7 +7,8 @@ from qmgrd.core.jobs.jobs import Jobs
 
 def refresh_groups(context: Context, jobs: Jobs) -> None:
     """Moves the groups that this turn changed to the correct lines, and wakes their consumers."""
-    for queue in {**context.dirty_queues, **context.awake_queues}.values():
+    dirty, awake = context.dirty_queues, context.awake_queues
+    for queue in ({**dirty, **awake} if awake else dirty.copy()).values():
         if queue.groups.is_fresh:
             continue
         if not context.begin_work("groups", queue.id):

@@ -65,6 +65,7 @@ HISTORY = b"\x00\x05"  # the state of the history, stored with its first row
 # A mark that complete groups are listed, or that jobs are listing them (queue/group/chain.py).
 LISTED = b"\x00\x07"
 GUARDED = b"\x00\x08"  # a mark that users exist, so that every connection must log in
+CHECKPOINT = b"\x00\x09"  # the turn in the redo journal up to which the store has all turns
 SECRET = b"\x00\x06"  # the secret that proves sessions and leases; no answer contains it
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"

@@ -58,8 +58,15 @@ class Space(NamedTuple):
 class Store(Protocol):
     """A store that makes turns durable."""
 
+    look_ms: int
+    """The longest time for which the result of :meth:`space` may serve, if there is plenty."""
+
     def begin(self) -> Transaction:
-        """Opens the write transaction. Only one transaction may be open at a time."""
+        """Opens the write transaction. Only one transaction may be open at a time.
+
+        Raises:
+            StoreFailed: The store cannot be used, for example because its file was removed.
+        """
 
     def commit(self) -> None:
         """Makes all writes since :meth:`begin` durable. Returns immediately if there were none."""
@@ -73,7 +80,7 @@ class Store(Protocol):
         """
 
     def space(self) -> Space:
-        """Returns the used and free space of the store as of the last commit."""
+        """Returns the used and free space of the store as of the last turn."""
 
 
 class Now(NamedTuple):

@@ -28,6 +28,7 @@ _SINGLE = {
     keys.SECRET: "the secret of sessions and leases",
     keys.LISTED: "the mark that complete groups are listed",
     keys.GUARDED: "the mark that users exist",
+    keys.CHECKPOINT: "the last checkpoint of the journal",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",

@@ -94,6 +94,8 @@ class Marks(NamedTuple):
     disk_least_bytes: int  # the minimum free disk space for puts
     rows_max: int  # the maximum number of rows in a turn
     plenty_pages: int  # the number of free pages above which rows_max is the only limit of a turn
+    # The free bytes above all limits of puts with which turns share a look at the free space.
+    shared_bytes: int
 
 
 def marks_of(config: Config, map_bytes: int) -> Marks:
@@ -102,8 +104,18 @@ def marks_of(config: Config, map_bytes: int) -> Marks:
     puts = map_bytes * store.high_water_percent // 100
     kept = map_bytes - puts
     least = max(store.free_disk_min_bytes, min(DISK_LEAST_BYTES, map_bytes // MAP_SHARE))
+    plenty_pages = rows_max * TURN_SHARE
+    # For two of the longest turns. A put reserves twice its bytes.
+    shared_bytes = 2 * (plenty_pages * PAGE_BYTES + 2 * config.limits.turn_bytes)
     return Marks(
-        map_bytes, puts, puts + kept // 4, puts + kept // 2, least, rows_max, rows_max * TURN_SHARE
+        map_bytes,
+        puts,
+        puts + kept // 4,
+        puts + kept // 2,
+        least,
+        rows_max,
+        plenty_pages,
+        shared_bytes,
     )
 
 
@@ -126,6 +138,15 @@ def room_of(marks: Marks, space: Space) -> TurnRoom:
         _put_pages(used // PAGE_BYTES, free_pages),
         turn_rows,
         most if turn_rows == most else max(turn_rows // SLICE_SHARE, SLICE_MIN),
+    )
+
+
+def is_shareable(marks: Marks, space: Space) -> bool:
+    """Returns whether several turns may share *space*, as puts/store_room.py describes."""
+    disk_bytes = space.disk_free_bytes + space.file_free_bytes
+    return (
+        marks.puts - space.used_bytes >= marks.shared_bytes
+        and disk_bytes - marks.disk_least_bytes >= marks.shared_bytes
     )
 
 

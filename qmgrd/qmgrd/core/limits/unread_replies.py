@@ -104,6 +104,8 @@ class UnreadReplies:
         Returns:
             The connections that are no longer held, because their users have read enough.
         """
+        if not (self.users or self._growing):
+            return []
         if now_ms >= self._count_all_ms and self.users:
             self._count_all_ms = now_ms + COUNT_ALL_MS
             self._growing.update(dict.fromkeys(self.users.values()))
@@ -120,7 +122,9 @@ class UnreadReplies:
 
     def next_count_ms(self, now_ms: int) -> int | None:
         """Returns the time of the next count of the full users, or None if there are none."""
-        return now_ms + COUNT_MS if any(user.is_full for user in self._growing) else None
+        if not self._growing or not any(user.is_full for user in self._growing):
+            return None
+        return now_ms + COUNT_MS
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the number of bytes that may be sent to all connections before peers fetch any."""

@@ -1,7 +1,7 @@
 """The sending end of a link to another queue manager (US 6,401,136 B1; see link/inbox.py).
 
     stopped ◀──▶ the state of its best path: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
-                                                └──▶ refused: an operator must act
+                                                └──▶ refused: an operator must act, or the peer's
 
 All paths of a link (see link/path.py) carry one stream. A message stays in the outbox until the
 peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids above it
@@ -265,6 +265,9 @@ class Link:
             self._opened(path, message.value)
         else:
             self.refuse(path, RequestError(message.code, message.text), message.error_class)
+            # An operator of the peer can lift most refusals, and need not start the link here.
+            if self.held_by is LinkState.REFUSED and message.code != ErrorCode.STORE_DAMAGED:
+                self._try_again_in(self._context.config.link.redial_max_ms, self._ask_again)
 
     def _opened(self, path: Path, value: Any) -> None:
         try:
@@ -373,16 +376,9 @@ class Link:
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
-        """Closes *path* for a while, or stops the whole link if only an operator can help.
-
-        If the peer must first allow this queue manager, the link asks again later. The operator
-        does not have to start the link.
-        """
-        if error.code == ErrorCode.PEER_NOT_ALLOWED:
-            self._refuse(error)
-            self._try_again_in(self._context.config.link.redial_max_ms, self._ask_again)
-            return
-        if (error_class or error.error_class) != ErrorClass.NEVER:
+        """Closes *path* for a while, or stops the whole link if only an operator can help."""
+        is_later = (error_class or error.error_class) != ErrorClass.NEVER
+        if is_later and error.code != ErrorCode.PEER_NOT_ALLOWED:
             path.close(error.code, error.text)
             self.lost(path, str(error))
             return

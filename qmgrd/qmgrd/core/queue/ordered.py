@@ -8,7 +8,7 @@
 A new message of this queue manager gets its timestamp and its arrival number at the same time, and
 both only rise. Therefore, the arrival number of a message follows from its timestamp by a binary
 search. All other messages are outside of this range (``Counters.exclude``): messages with a UID of
-a client or a peer, moved messages, and dead letters. ADR 24 has the rules.
+a client or a peer, moved messages, and dead letters. ADR 25 has the rules.
 
 The keys of entries are in the order of arrival only within one lane and priority, so the search
 takes each of them. They share one order. Therefore, each search narrows the range for the next one.

@@ -22,6 +22,7 @@ from qmgrd.core.sessions.session import Session
 ITEMS_MAX = 20  # items of a list or map in a record
 BYTES_MAX = 24  # bytes of a value in a record, such as the id of a group or a store
 HIDDEN = "***"  # stands for a text attribute of a user, which may be a secret
+_NO_SECRETS = {"queue_manager"}  # the text attributes of a user that are shown
 LOGIN, LOGOUT = "Login", "Logout"
 REFUSED = ErrorCode.NOT_AUTHORIZED.name
 _URL_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
@@ -153,7 +154,9 @@ class Auditor:
         if identity.user or identity in (OWNER, OPEN):
             self._trail.count(self._record(action, session, None), self._context.now)
 
-    def login_refused(self, identity: Identity, address: str, client: str, code: int) -> None:
+    def login_refused(
+        self, identity: Identity, address: str, client: str, code: int, why: str = ""
+    ) -> None:
         """Records a login that failed, was delayed or was refused.
 
         Args:
@@ -161,6 +164,7 @@ class Auditor:
             address: The host at the other end, or "unix".
             client: The name that the other end claims.
             code: The code of the goodbye.
+            why: The reason for operators, or "".
         """
         record = AuditRecord(
             LOGIN,
@@ -169,6 +173,7 @@ class Auditor:
             address,
             shortened(client),
             result=name_of(code),
+            detail={"why": shortened(why)} if why else {},
             priority=STRANGER,
         )
         self._trail.count(record, self._context.now)
@@ -212,8 +217,8 @@ def _is_operator(session: Session) -> bool:
 def details(message: Any, needs: tuple[Need, ...]) -> dict[str, Any]:
     """Returns the fields of a request that differ from their defaults, without any secret.
 
-    Bodies, records and long binary values are left out. So are texts of users' attributes, because
-    a verifier is one of them.
+    Bodies, records and long binary values are left out. Texts of users' attributes are hidden,
+    because a verifier is one of them.
     """
     is_of_user = any(need.kind is Kind.USER for need in needs)
     left_out = {"request_id"} | {need.field for need in needs if not need.or_all}
@@ -236,7 +241,8 @@ def details(message: Any, needs: tuple[Need, ...]) -> dict[str, Any]:
 def _attributes(values: dict[str, Any], *, is_of_user: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, value in list(values.items())[:ITEMS_MAX]:
-        hides = is_of_user and isinstance(value, str) and value != ""
+        is_text = isinstance(value, str) and value != ""
+        hides = is_of_user and is_text and name not in _NO_SECRETS
         shown[shortened(str(name))] = HIDDEN if hides else _shown(value)
     return shown
 

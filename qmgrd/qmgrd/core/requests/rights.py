@@ -161,8 +161,10 @@ class Guard:
         is_resumed = kind is m.Subscribe and right is Right.CREATE
         return is_resumed and access.may(Right.GET, of, name)
 
-    def explain(self, access: Access, message: m.AccessExplain) -> list[dict[str, Any]]:
-        """Returns each right that a request would need, and the grant that decides.
+    def explain(
+        self, access: Access, message: m.AccessExplain, manager: str
+    ) -> list[dict[str, Any]]:
+        """Returns each right that a request of *manager* would need, and the grant that decides.
 
         Raises:
             RequestError: VALUE_INVALID if the request does not exist.
@@ -178,9 +180,7 @@ class Guard:
         for need in NEEDS[kind]:
             if need.right is Right.CONNECT or (need.when and not message.values.get(need.when)):
                 continue
-            for needed in self._rights.needed(
-                need, lambda x: message.values.get(x, ""), access.user
-            ):
+            for needed in self._rights.needed(need, lambda x: message.values.get(x, ""), manager):
                 grant = access.deciding(*needed[:3])
                 by = " ".join(filter(None, grant.encode())) if grant is not None else ""
                 if not by and access.is_administrator:

@@ -179,10 +179,20 @@ class UserAdmin:
         self._context.reply(session.connection, message.request_id, row)
 
     def access_explain(self, session: Session, message: m.AccessExplain) -> None:
-        """Explains which grants decide on a request."""
+        """Explains which grants decide on a request.
+
+        Raises:
+            RequestError: PEER_USER_WRONG if the user may not act as the queue manager in the
+                request. See also Guard.explain.
+        """
         user = self._users.find(message.user)
         access = self._users.accesses.get(user.name) or Access(user.name)
-        decisions = self._guard.explain(access, message)
+        manager = str(message.values.get("manager") or user.queue_manager or user.name)
+        decisions = self._guard.explain(access, message, manager)
+        if any(x["kind"] == Kind.PEER.value for x in decisions):
+            error = self._users.bindings.impostor(user.name, manager)
+            if error is not None:
+                raise error
         value = {
             "user": user.name,
             "enabled": user.is_enabled,

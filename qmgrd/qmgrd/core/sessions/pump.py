@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgrd.core.context.context import Context
+from qmgrd.core.queue.breaker import BreakerState
 from qmgrd.core.queue.group.select import MatchInconsistent
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
@@ -70,7 +71,10 @@ class DeliveryPump:
 
     def _pump_queue(self, queue: Queue) -> None:
         """Gives a share to each consumer of *queue* that wants messages, in rotation."""
-        queue.waiting.tell()
+        waiting = queue.waiting
+        waiting.tell()
+        if not (waiting or waiting.sought) and queue.breaker.state is BreakerState.CLOSED:
+            return  # Nobody waits, as on most queues with puts only.
         if queue.ready <= 0:
             # Whether a consumer may receive a message is decided again for each message.
             queue.waiting.sought.clear()

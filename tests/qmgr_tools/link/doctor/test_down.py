@@ -1,9 +1,11 @@
 """Tests of the findings about a link that is stopped or cannot connect."""
 
+import ssl
 from typing import Any
 
 import pytest
 
+from qmgr_protocol import tls
 from qmgr_tools.link.doctor import down as link_down
 from qmgr_tools.link.doctor.finding import Severity
 
@@ -118,6 +120,12 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
             "at nyc:1, nyc:2. It does not run",
             "qmctl -c nyc:1 status",
         ),
+        (
+            "nyc:1: frame of 352518912 bytes exceeds the limit of 65536 bytes; is it a qmgrd?",
+            "or accepts only TLS (tls:HOST:PORT).",
+            "qmctl -c nyc:1 status",
+        ),
+        ("tls:nyc:1: Connection refused", "It does not run", "qmctl -c nyc:1 status"),
         ("the peer left: so", "at nyc:1, nyc:2. ", "qmctl -c nyc:1 status"),
     ],
 )
@@ -125,6 +133,40 @@ def test_why_is_by_the_error_of_the_dial(error: str, says: str, remedy: str) -> 
     found = link_down.down(ROW | {"error": error})
     assert says in found.why
     assert found.remedy == remedy
+
+
+def unreadable(path: str) -> Exception:
+    with pytest.raises(tls.TlsFailed) as caught:
+        tls.TlsOptions(ca_file=path).context()
+    return caught.value
+
+
+def unverified(code: int) -> Exception:
+    error = ssl.SSLCertVerificationError("refused")
+    error.verify_code, error.verify_message = code, "words of OpenSSL"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (unverified(19), "set tls.ca in the configuration"),
+        (unverified(10), "correct TLS where the error says"),
+        (unreadable("/nowhere"), "correct TLS where the error says"),
+    ],
+    ids=str,
+)
+def test_error_of_tls_is_the_cause(error: Exception, advice: str) -> None:
+    row = ROW | {"addresses": ["tls:nyc:1"]}
+    found = link_down.down(row | {"error": f"tls:nyc:1: {tls.explained(error)}"})
+    assert found.why.startswith("TLS with tls:nyc:1 fails, ")
+    assert [choice.command for choice in found.choices] == [""]
+    assert advice in found.choices[0].effect
+
+
+def test_each_reason_of_tls_is_known_as_one() -> None:
+    for reason in tls._REASONS.values():
+        assert link_down._is_tls(f"tls:nyc:1: {reason}"), reason
 
 
 @pytest.mark.parametrize(("down_ms", "is_mute"), [(10_000, True), (9_999, False)])

@@ -82,3 +82,12 @@ def test_who_was_refused_is_told_with_what_allows_it(code: str, severity: str, r
     assert (finding.severity.word, finding.remedy) == (severity, remedy)
     told = "a queue manager named EWR was refused here 3 times, the last time 1 min ago"
     assert finding.what.startswith(told)
+
+
+def test_peer_without_the_right_to_link_is_told_with_the_grant() -> None:
+    why = "user ewr may not do this: the right to link on peer EWR is required"
+    row = {"peer": "EWR", "code": "NOT_AUTHORIZED", "count": 1, "error": f"NOT_AUTHORIZED: {why}"}
+    finding = link_inbound.refused(row, 65_000_000)
+    assert finding.severity.word == "warning"
+    assert finding.what.endswith(f": {why}")
+    assert finding.remedy == "qmctl grant create --user ewr link peer EWR"

@@ -178,6 +178,26 @@ def test_refused_hello_cannot_pretend_to_have_another_method(method: str) -> Non
     assert identity == Identity("", OTHER_METHOD)
 
 
+@pytest.mark.parametrize(
+    ("name", "user", "why"),
+    [
+        ("app", User("app", VERIFIER), "wrong password"),
+        (
+            "app",
+            User("app", VERIFIER, is_enabled=False),
+            "the user does not exist, is disabled, or",
+        ),
+        ("app", User("app", None), "the user does not exist, is disabled, or has no password"),
+        ("other", User("app", VERIFIER), "the user does not exist"),
+    ],
+)
+def test_log_and_audit_get_the_reason_of_a_wrong_proof(name: str, user: User, why: str) -> None:
+    dialled = Door(user).dial()
+    assert "wrong" not in dialled.log_in(name, "guess").text
+    assert dialled.peer.refusal.startswith(why)
+    assert [facts[-1] for facts in dialled.heard.refused] == [dialled.peer.refusal]
+
+
 REFUSED = [
     ("app", "guess", User("app", VERIFIER)),
     ("app", PASSWORD, User("other", VERIFIER)),

@@ -222,9 +222,10 @@ def test_refused_renewal_is_recorded() -> None:
     for _, arrival in dialled._intake.take(10, 1 << 20):
         assert arrival.event is not None
         arrival.event(heard)
-    ((identity, address, name, code),) = heard.refused
+    ((identity, address, name, code, why),) = heard.refused
     assert (identity.user, identity.method) == ("app", "token")
     assert (address, name, code) == ("10.0.0.1", "orders", ErrorCode.LOGIN_FAILED)
+    assert why.startswith("the last renewal of the token failed: ")
 
 
 def test_renewals_are_limited() -> None:

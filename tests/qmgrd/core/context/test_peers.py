@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, class_of
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
 from qmgrd.core.context import peers as link_peers
@@ -371,26 +371,44 @@ def test_names_of_refused_peers_are_limited_in_memory_and_in_the_log(
 # -- at the sender
 
 
-def test_link_that_its_peer_does_not_allow_is_refused_and_retries() -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.PEER_NOT_ALLOWED,
+        ErrorCode.NOT_AUTHORIZED,
+        ErrorCode.PEER_STORE_CHANGED,
+        ErrorCode.LINKS_EXHAUSTED,
+    ],
+)
+def test_link_that_its_peer_refuses_retries(code: ErrorCode) -> None:
     lines = Lines(Manager(), 1)
     told = []
     for _ in range(3):
         line = lines.answer()
         line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
         line.sent.clear()
-        text = "NYC accepts no links from QM1; allow QM1 at NYC: qmctl link allow QM1"
-        line.say(m.Error(1, ErrorCode.PEER_NOT_ALLOWED, 1, 0, text))
+        line.say(m.Error(1, code, class_of(code), 0, "no"))
         told += [note.event for note in lines.manager.last.notes]
         assert line.goaway is not None
         row = lines.row
         assert (row["state"], row["retry_ms"]) == ("refused", 30_000)
-        assert row["error"] == f"PEER_NOT_ALLOWED: {text}"
+        assert row["error"] == f"{code.name}: no"
         lines.turn(29_999)
         assert lines.dials == []
         lines.turn(1)
     assert told == ["link refused"], "logged once"
     lines.up()
     assert (lines.row["state"], lines.row["error"]) == ("up", "")
+
+
+def test_link_that_was_refused_for_a_damaged_row_waits_for_an_operator_here() -> None:
+    lines = Lines(Manager(), 1)
+    line = lines.answer()
+    line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
+    line.say(m.Error(1, ErrorCode.STORE_DAMAGED, 2, 0, "the row of a stream is damaged"))
+    lines.turn(600_000)
+    assert lines.dials == []
+    assert (lines.row["state"], lines.row["retry_ms"]) == ("refused", None)
 
 
 def test_refused_link_that_was_stopped_meanwhile_does_not_retry() -> None:

@@ -12,7 +12,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.kv import Space
 from qmgrd.core.limits import room
 from qmgrd.core.limits.room import PAGE_BYTES, TurnRoom, is_in_sequence, marks_of, room_of
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.growing import heavy
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork
@@ -111,7 +111,7 @@ def test_put_is_sequential_unless_it_has_index_rows(fields: dict[str, Any], is_a
 def full(directory: Path, map_bytes: int, percent: int = 80, **attributes: int) -> Client:
     """Returns a producer that has filled a small store with messages at random positions."""
     store = {"map_bytes": map_bytes, "high_water_percent": percent, "free_disk_min_bytes": 0}
-    app = Manager(LmdbStore(directory, map_bytes), store=store).connect()
+    app = Manager(disk_store(directory, map_bytes), store=store).connect()
     app.ask(m.QueueCreate, "Q", attributes)
     chance, count = random.Random(1), 0
     while True:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgrd.core.limits.timers import Timer, Timers
+from qmgrd.core.limits.timers import Timer, Timers, earliest_ms
 
 
 def test_timers_ring_in_order_of_time_then_of_setting() -> None:
@@ -78,3 +78,8 @@ def test_timers_keep_their_order_after_cancellations(plan: list[tuple[int, bool]
     timers.ring(50, 1_000)
     assert rung == sorted(kept)
     assert timers._cancelled == len(timers._heap) == 0 or timers.next_ms() is None
+
+
+@given(st.lists(st.none() | st.integers(0, 5), max_size=5))
+def test_earliest_time_ignores_what_is_not_due(times_ms: list[int | None]) -> None:
+    assert earliest_ms(*times_ms) == min((ms for ms in times_ms if ms is not None), default=None)

@@ -13,7 +13,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.puts import publications
 from qmgrd.core.selector import selector
 from qmgrd.core.sessions.request_part import PartLimits
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
@@ -522,7 +522,7 @@ MAP_BYTES = 4 << 20
 def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
     """Returns a hub in a small map, with *count* subscriptions."""
     store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
-    hub = Hub(LmdbStore(directory, MAP_BYTES), store=store)
+    hub = Hub(disk_store(directory, MAP_BYTES), store=store)
     return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
 
 

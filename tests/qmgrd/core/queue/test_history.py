@@ -16,7 +16,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.history import PENDING_MS, History
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.past import brief, history_of, replay, rows_stored, stored
 
@@ -242,7 +242,7 @@ def test_history_over_its_limit_drops_the_oldest_after_an_event() -> None:
 
 
 def test_limit_shown_for_a_small_store_is_the_actual_one(tmp_path: Path) -> None:
-    store = LmdbStore(tmp_path / "store", 4 << 20)
+    store = disk_store(tmp_path / "store", 4 << 20)
     try:
         assert Manager(store).connect().ask(m.HistoryShow)["bytes_max"] == 512 << 10
     finally:

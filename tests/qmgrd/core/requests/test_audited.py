@@ -356,6 +356,12 @@ def test_fields_with_their_defaults_are_left_out() -> None:
     assert details(m.LinkAllow(1, "L", b"\1" * 16), NEEDS[m.LinkAllow]) == {"store_id": "01" * 16}
 
 
+def test_binding_of_a_user_to_a_queue_manager_is_shown() -> None:
+    attributes = {"queue_manager": "EWR", "verifier": MARKED_VERIFIER}
+    found = details(m.UserCreate(1, "EWR", attributes), NEEDS[m.UserCreate])
+    assert found["attributes"] == {"queue_manager": "EWR", "verifier": HIDDEN}
+
+
 SECRET = b"S3CRETS3CRETS3CRET"
 SALT, KEYS = base64.b64encode(SECRET).decode(), base64.b64encode(SECRET + bytes(14)).decode()
 MARKED_VERIFIER = f"SCRAM-SHA-256$4096:{SALT}${KEYS}:{KEYS}"
@@ -435,11 +441,15 @@ def test_name_of_a_client_cannot_break_a_record(guarded: Guarded) -> None:
     auditor = guarded.manager.turns.broker.auditor
     identity = Identity("\ud800" + "x" * 5_000, "m" * 5_000)
     guarded.manager.turns.intake.event(
-        0, lambda _: auditor.login_refused(identity, "10.1", "\n" * 999, ErrorCode.LOGIN_FAILED)
+        0,
+        lambda _: auditor.login_refused(
+            identity, "10.1", "\n" * 999, ErrorCode.LOGIN_FAILED, "é" * 999
+        ),
     )
     guarded.manager.turn()
     last = audit_of(guarded.manager)[-1]
     assert len(last["user"]) == len(last["method"]) == len(last["client"]) == 100
+    assert last["detail"] == {"why": "é" * 48 + "..."}
 
 
 def test_kinds_of_objects_are_those_of_grants(world: dict[bytes, bytes]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import FLAG_RETAINED
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.guarded import Guarded
@@ -169,6 +169,20 @@ def test_peer_without_the_right_to_link_is_disconnected(guarded: Guarded) -> Non
     guarded.revoke("FAR", "link peer FAR")
     assert far.client.goaway is not None
     assert far.client.goaway.code == ErrorCode.NOT_AUTHORIZED
+
+
+def test_peer_without_the_right_to_link_is_listed_as_refused(guarded: Guarded) -> None:
+    guarded.user("FAR", "put queue Q")
+    far = Far(guarded.manager, user="FAR")
+    with pytest.raises(RequestError) as refused:
+        far.open()
+    (row,) = guarded.owner.ask(m.LinkList)["refused"]
+    assert (row["peer"], row["code"], row["count"]) == ("FAR", "NOT_AUTHORIZED", 1)
+    assert row["error"] == str(refused.value)
+    assert "the right to link on peer FAR is required" in row["error"]
+    guarded.grant("FAR", "link peer FAR")
+    far.open()
+    assert guarded.owner.ask(m.LinkList)["refused"] == []
 
 
 def test_peer_without_the_right_to_fetch_is_disconnected(guarded: Guarded) -> None:

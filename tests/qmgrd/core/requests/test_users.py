@@ -168,6 +168,20 @@ def test_explanation_names_each_right_and_the_grant_that_decides(owner: Client) 
     assert explain(owner, "app", "GroupNew") == []
 
 
+def test_explanation_of_a_link_names_the_queue_manager_as_which_the_user_acts(
+    owner: Client,
+) -> None:
+    owner.ask(m.GrantCreate, "app", "", ["link"], "peer", "EWR")
+    granted = [("link", "peer", "EWR", True, "link peer EWR")]
+    assert explain(owner, "app", "LinkOpen", manager="EWR") == granted
+    assert explain(owner, "app", "LinkOpen") == [("link", "peer", "app", False, "")]
+    owner.ask(m.UserAlter, "app", {"queue_manager": "EWR"})
+    assert explain(owner, "app", "LinkOpen") == granted
+    code = owner.code_of(m.AccessExplain, "app", "LinkOpen", {"manager": "NYC"})
+    assert code == ErrorCode.PEER_USER_WRONG
+    assert explain(owner, "app", "LinkAllow", manager="NYC")[0][1] == "link"
+
+
 def test_explanation_agrees_with_the_daemon_about_a_disabled_user(owner: Client) -> None:
     owner.ask(m.UserAlter, "app", {"enabled": False})
     value = owner.ask(m.AccessExplain, "app", "Put", {"queue": "Q"})

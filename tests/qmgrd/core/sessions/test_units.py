@@ -16,7 +16,7 @@ from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import put as puts
 from qmgrd.core.returns.returns import RETURNS_PER_TURN
 from qmgrd.core.sessions.units import ROWS_OF_A_GET
-from qmgrd.store.lmdb_store import LmdbStore
+from tests.disk_stores import disk_store
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.any_record import any_record, plain_record
 from tests.qmgrd.core.audit import audit
@@ -883,7 +883,7 @@ def test_a_hundred_units_end_in_slices(end: End) -> None:
 
 def full_and_small(directory: Path, map_bytes: int) -> Client:
     """Returns a client of a manager whose store is full."""
-    app = Manager(LmdbStore(directory, map_bytes), store={"map_bytes": map_bytes}).connect()
+    app = Manager(disk_store(directory, map_bytes), store={"map_bytes": map_bytes}).connect()
     app.ask(m.QueueCreate, "Q")
     batch = [record(bytes(900), correlation_id=b"c%d" % number) for number in range(8)]
     while not app.put_records("Q", *batch):

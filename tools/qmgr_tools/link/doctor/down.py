@@ -19,6 +19,9 @@ UNRESOLVED = (
 )
 REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # error if a connection was opened, but no welcome arrived
+# At least one of these words is in each error of TLS (qmgr_protocol/tls.py).
+TLS_WORDS = ("TLS", "certificate", "cannot read ", "the key in ")
+CA_UNKNOWN = "does not know the CA"
 SILENT = "received nothing for"  # error if a peer stops sending after the welcome
 MAINTENANCE = "in maintenance: "  # error if the daemon runs with --maintenance
 NEVER_DIALLED = "the link has no address: "  # error if, in addition, the peer never connected
@@ -84,6 +87,14 @@ def down(row: Row) -> Finding:
 
 def _choices(row: Row, error: str) -> tuple[Choice, ...]:
     link = row["link"]
+    if _is_tls(error):
+        how = "correct TLS where the error says, here (tls and [[link.logins]]) or at the other end"
+        if CA_UNKNOWN in error:
+            how = (
+                "set tls.ca in the configuration of this daemon to the file of that CA, or set the "
+                "fingerprint of the certificate in [[link.logins]], and restart the daemon"
+            )
+        return (Choice("", f"{how}: the link continues"),)
     status = Choice(
         f"qmctl -c {address_of(row)} status",
         "shows whether the peer can be reached; changes nothing",
@@ -100,6 +111,8 @@ def _cause(row: Row, error: str) -> str:
     """Returns the probable cause of a daemon's *error*, "ADDRESS: REASON"."""
     link, of, all_of_them = row["link"], error.partition(": ")[0], ", ".join(row["addresses"])
     at = of if of in row["addresses"] else all_of_them
+    if _is_tls(error):
+        return f"TLS with {at} fails, for the reason in the error."
     if any(words in error for words in UNRESOLVED):
         return (
             f"The host name in {at} cannot be resolved. It is misspelt, or the name service does "
@@ -112,7 +125,7 @@ def _cause(row: Row, error: str) -> str:
     if NO_QMGRD in error or (is_mute and int(row.get("down_ms") or 0) >= DOWN_LONG_MS):
         return (
             f"The program at {at} accepts the connection, but does not answer like qmgrd. It hangs "
-            "or is another program."
+            "or is another program, or accepts only TLS (tls:HOST:PORT)."
         )
     if SILENT in error:
         return f"{link} stopped sending. It hangs, or the network loses its messages."
@@ -120,6 +133,12 @@ def _cause(row: Row, error: str) -> str:
         f"{link} does not answer at {all_of_them}. It does not run, cannot be reached, or has "
         "another address."
     )
+
+
+def _is_tls(error: str) -> bool:
+    """Returns whether TLS caused a daemon's *error*, "ADDRESS: REASON"."""
+    address, _, reason = error.partition(": ")
+    return address.startswith("tls:") and any(words in reason for words in TLS_WORDS)
 
 
 def _passive(row: Row, error: str, facts: str, *, is_bad: bool) -> Finding:

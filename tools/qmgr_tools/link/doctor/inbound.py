@@ -1,5 +1,7 @@
 """Findings about inbound links."""
 
+from qmgr_protocol.errors import ErrorCode
+from qmgr_tools.cli import remedy
 from qmgr_tools.cli.failure import one_line
 from qmgr_tools.cli.humanize import age, counted, duration, messages
 from qmgr_tools.link.doctor import blocked as link_blocked
@@ -24,6 +26,13 @@ def refused(row: Row, now_us: int) -> Finding:
     peer, code, times = row["peer"], row.get("code"), counted(int(row.get("count") or 0), "time")
     last = age(int(row.get("last_us") or 0), now_us)
     what = f"a queue manager named {peer} was refused here {times}, the last time {last}"
+    if code == "NOT_AUTHORIZED":
+        _, text = text_of(row.get("error"))
+        grant = remedy.command(ErrorCode.NOT_AUTHORIZED, text).partition(": ")[2]
+        effect = f"only if you know this {peer}: accepts its messages when it connects again"
+        choices = (Choice(grant, effect),) if grant else ()
+        why = f"No message arrives from {peer} over this link until its user has the right."
+        return Finding("peer-refused", Severity.WARNING, f"{what}: {one_line(text)}", why, choices)
     store = f" --store-id {row['store_id']}" if row.get("store_id") else ""
     if code == "PEER_NOT_ALLOWED":
         why = f"No operator has allowed {peer} to open links. No information was sent to it."
