@@ -26,6 +26,9 @@ settings.load_profile("ci")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Each of the many daemons that tests start would otherwise write a journal of 32 MiB.
+os.environ.setdefault("QMGRD_DURABILITY__JOURNAL_BYTES", "1 MiB")
+
 # A shell without job control starts background commands with SIGINT ignored. Child processes
 # inherit this setting, and tests that interrupt a command would then fail.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -9,6 +9,7 @@ from typing import Any
 
 from qmgrd.snapshot.snapshot import SnapshotFailed, Snapshotter
 from qmgrd.store.image import open_image
+from qmgrd.store.lmdb_store import LmdbStore
 from tests.disk_stores import disk_store
 from tests.qmgrd.core.harness import Manager
 
@@ -53,9 +54,11 @@ class Camera:
 
 
 @contextmanager
-def managed(directory: Path, name: str = "QM1") -> Iterator[Manager]:
+def managed(
+    directory: Path, name: str = "QM1", make: Callable[[Path, int], LmdbStore] = disk_store
+) -> Iterator[Manager]:
     """Yields a manager with a store on disk."""
-    manager = Manager(disk_store(directory, MAP_BYTES), name=name)
+    manager = Manager(make(directory, MAP_BYTES), name=name)
     yield manager
     manager.store.close()
 
