@@ -70,6 +70,10 @@ COLUMNS = (
             "maybe_before",
             "the position below which messages may have been delivered before the last crash",
         ),
+    ),
+    *DAMAGE,
+    *SNAPSHOT,
+    *longs(
         ("unindexed", "messages that need no row in the UID index"),
         ("unindexed_from", "the position from which messages need no row in the UID index"),
         (
@@ -77,8 +81,6 @@ COLUMNS = (
             "the position from which messages need a row again; 2^63 - 1: new messages need none",
         ),
     ),
-    *DAMAGE,
-    *SNAPSHOT,
 )
 # The counters may still include messages that a restart lost. The ranges of the snapshot exclude
 # these messages.

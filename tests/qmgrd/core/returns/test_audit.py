@@ -1,7 +1,6 @@
 """Tests of the queue of audit records: its limits, its age, a full store, and the log."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.access.login import Identity
 from qmgrd.core.catalogue.system import AUDIT
 from qmgrd.core.context.audit_trail import CHANGE, PERIOD_MS, ROUTINE, STRANGER
+from qmgrd.core.layout.kv import Store
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.returns.audit import DROPPED
 from tests.memory_store import MemoryStore
@@ -227,9 +227,10 @@ def fill(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = manager.turns.broker
     divide = broker._room.divide
 
-    def divided(space: Any) -> None:
-        divide(space)
+    def divided(store: Store) -> int:
+        map_bytes = divide(store)
         broker.context.store_full = broker.context.operators_full = "full"
+        return map_bytes
 
     monkeypatch.setattr(broker._room, "divide", divided)
 
