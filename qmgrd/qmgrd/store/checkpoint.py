@@ -1,7 +1,7 @@
 """The place in the journal up to which the store has all turns, and the way from there to the end.
 
-A row of the store has the number of its last turn. The journal has the records of the
-turns after this one. A start applies them to the store, and so does ``qmctl store``.
+A row of the store has the number of its last turn. The journal has the records of the turns after
+this one. A start applies them to the store, and so does ``qmctl store``.
 """
 
 import struct

@@ -31,6 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from qmgr_protocol.checksum import crc32
+from qmgrd.store.lmdb_store import LOCK_FILE, sync
 
 BLOCK_BYTES = 4_096  # the unit in which disks write
 EPOCH_BYTES = 16
@@ -55,7 +56,7 @@ class JournalDamaged(JournalUnreadable):
         super().__init__(
             f"{path}: the record of turn {number} is damaged or missing, but that of turn "
             f"{later} is intact: restore a snapshot; or, to lose turn {number} "
-            f"and all later ones, remove {path} and {path.parent.parent}/qmgrd.lock"
+            f"and all later ones, remove {path} and {path.parent.parent / LOCK_FILE}"
         )
 
 
@@ -66,7 +67,7 @@ class JournalMissing(JournalUnreadable):
         super().__init__(
             f"{path} is missing, so the turns after {number} may be lost: put the file back, or "
             f"restore a snapshot; or, to go on without them, remove "
-            f"{path.parent.parent}/qmgrd.lock"
+            f"{path.parent.parent / LOCK_FILE}"
         )
 
 
@@ -202,11 +203,7 @@ def create_journal(path: Path, size_bytes: int) -> None:
     finally:
         os.close(fd)
     new.rename(path)
-    fd = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync(path.parent)
 
 
 def _blocks_bytes(content_bytes: int) -> int:

@@ -29,6 +29,7 @@ import lmdb
 from qmgr_config.model import DurabilityConfig
 from qmgrd.core.layout.kv import Space, StoreFailed
 from qmgrd.core.layout.row import RowDamaged
+from qmgrd.core.limits.room import PAGE_BYTES
 from qmgrd.store.checkpoint import (
     Checkpoint,
     apply,
@@ -54,7 +55,6 @@ SAMPLE = 512  # keys and values whose sizes are added to estimate the size of a 
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
 PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
-PAGE_BYTES = 4_096
 
 
 class RecordedTransaction(LmdbTransaction):
@@ -253,7 +253,8 @@ class JournalStore(LmdbStore):
             self._replay(tx)
         except (OSError, JournalUnreadable) as error:
             super().abort()
-            raise StoreFailed(str(error)) from error
+            why = f"{self._path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            raise StoreFailed(why) from error
         except BaseException:
             super().abort()
             raise

@@ -346,7 +346,7 @@ def _open(path: Path, map_bytes: int) -> lmdb.Environment:
         _create(path, map_bytes)
     # LMDB syncs its file, but not the directories above it.
     for folder in (path, *path.absolute().parents):
-        _sync(folder)
+        sync(folder)
     check_data_file(path / DATA_FILE)
     return _environment(path, map_bytes)
 
@@ -360,8 +360,8 @@ def _create(path: Path, map_bytes: int) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)
     _environment(new, map_bytes).close()
-    _sync(new / DATA_FILE)
-    _sync(new)
+    sync(new / DATA_FILE)
+    sync(new)
     new.rename(path)
 
 
@@ -382,7 +382,8 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
                 raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flushes a file or a directory to the disk."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except PermissionError:

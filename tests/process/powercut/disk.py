@@ -177,7 +177,7 @@ class Disk:
             _set_data(node.durable, pieces)
         node.pending = [change for change in node.pending if change not in covered]
         sectors = {piece.sector for piece in pieces if piece.sector >= 0}
-        for change in node.pending:  # An older sector is no longer in the cache.
+        for change in node.pending:  # The cache has only the latest version of a sector.
             if change.position < covered[-1].position:
                 change.pieces = [piece for piece in change.pieces if piece.sector not in sectors]
 

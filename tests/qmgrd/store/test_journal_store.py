@@ -356,7 +356,7 @@ def test_full_disk_refuses_the_first_turn(tmp_path: Path, monkeypatch: pytest.Mo
     store = opened(tmp_path / "qm")
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        with pytest.raises(StoreFailed, match="No space left"):
+        with pytest.raises(StoreFailed, match="store/journal: No space left on device"):
             store.begin()
     put(store, a=b"1")
     store.close()

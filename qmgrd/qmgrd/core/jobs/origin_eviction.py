@@ -7,9 +7,9 @@ The index has a row for every message that is available, delayed or leased, or w
 but is not yet removed, except messages that are found by their order (ordered.py). While such
 messages exist, the origin of this queue manager stays. The index also has a row for every
 remembered UID. Puts held by units of work have no row. Therefore, a queue with such puts keeps its
-table until the next run. The name of an origin
-may begin with the name of another origin, so their UIDs may be mixed in the index. If the job
-cannot decide after LOOKED_AT_MAX rows, it keeps the origin.
+table until the next run. The name of an origin may begin with the name of another origin, so their
+UIDs may be mixed in the index. If the job cannot decide after LOOKED_AT_MAX rows, it keeps the
+origin.
 """
 
 from itertools import groupby
