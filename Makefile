@@ -23,7 +23,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject powercut fuzz soak mutate \
+.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject powercut cutoff fuzz soak mutate \
     lock clean
 
 help: ## show this list
@@ -111,6 +111,9 @@ snapshots: setup ## take and verify a snapshot every second under full load for 
 
 inject: setup ## run the real daemon and let one system call fail, for each call in turn; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)
+
+cutoff: setup ## cut ext4 and XFS off under the daemon and check CYCLES=n times each (root, loop devices); SEED=
+	@$(BIN)/python -m tests.process.cutoff --cycles $(CYCLES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 powercut: setup ## cut the power of a store in a simulation, and check STATES=n disks; SEED=, ARGS="--controls"
 	@$(BIN)/python -m tests.process.powercut --states $(STATES) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -107,7 +107,8 @@ def run(arguments: list[str]) -> int:
         log.error("cannot open the store", why=str(error))
         return EXIT_STORE
     except OSError as error:
-        log.error("cannot open the store", why=f"{error.filename}: {error.strerror}")
+        where = error.filename or config.queue_manager.data_dir
+        log.error("cannot open the store", why=f"{where}: {error.strerror}")
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
     with closing(store), closing(Notifier(os.environ)) as notifier:

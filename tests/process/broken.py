@@ -1,6 +1,7 @@
 """Runs a daemon with a planted bug: ``python -m tests.process.broken swallow --config ...``."""
 
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +23,7 @@ from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
+from qmgrd.store import journal
 from qmgrd.store.journal import JournalFile
 
 LATE_MS = 2_000
@@ -37,6 +39,11 @@ def swallow() -> None:
         return True
 
     JournalFile.append = swallowing  # type: ignore[method-assign]
+
+
+def forget() -> None:
+    """Makes the journal wait instead of flushing its records."""
+    journal.os.fdatasync = lambda fd: time.sleep(0.001)  # type: ignore[attr-defined]
 
 
 def hurry() -> None:
@@ -180,6 +187,7 @@ def linger() -> None:
 if __name__ == "__main__":
     variants = {
         "swallow": swallow,
+        "forget": forget,
         "hurry": hurry,
         "halve": halve,
         "keep": keep,

@@ -31,7 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from qmgr_protocol.checksum import crc32
-from qmgrd.store.lmdb_store import LOCK_FILE, sync
+from qmgrd.store.lmdb_store import LOCK_FILE, status_of, sync
 
 BLOCK_BYTES = 4_096  # the unit in which disks write
 EPOCH_BYTES = 16
@@ -152,8 +152,12 @@ class JournalFile:
         return min(taken)
 
     def is_removed(self) -> bool:
-        """Returns whether no directory has the file any more."""
-        return not os.fstat(self._fd).st_nlink
+        """Returns whether no directory has the file any more.
+
+        Raises:
+            StoreFailed: The file system failed.
+        """
+        return not status_of(self._fd, self.path).st_nlink
 
     def close(self) -> None:
         """Closes the file."""

@@ -262,7 +262,7 @@ class LmdbStore:
 
     def _check_file(self) -> None:
         """Raises StoreReplaced if the file was removed. Takes less time than :meth:`check`."""
-        if not os.fstat(self._fd).st_nlink:
+        if not status_of(self._fd, self._data).st_nlink:
             self.check()
 
     def check(self) -> None:
@@ -271,7 +271,7 @@ class LmdbStore:
             found = self._data.stat()
         except OSError as error:
             raise StoreReplaced(self._data, error.strerror or str(error)) from error
-        if not os.path.samestat(found, os.fstat(self._fd)):
+        if not os.path.samestat(found, status_of(self._fd, self._data)):
             raise StoreReplaced(self._data, "another file has its name")
 
     def close(self) -> None:
@@ -393,6 +393,18 @@ def sync(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def status_of(fd: int, path: Path) -> os.stat_result:
+    """Returns the status of the open file *fd*.
+
+    Raises:
+        StoreFailed: The file system of *path* failed.
+    """
+    try:
+        return os.fstat(fd)
+    except OSError as error:
+        raise StoreFailed(f"{path}: {error.strerror}") from error
 
 
 def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:

@@ -1,15 +1,17 @@
 """Tests that the store on disk is durable, exclusive, and complete or absent."""
 
+import errno
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from threading import Thread
+from typing import NoReturn
 
 import lmdb
 import pytest
@@ -205,6 +207,22 @@ def test_store_that_is_removed_is_noticed(store: LmdbStore, what: str) -> None:
         shutil.rmtree(data.parent if what == "the store" else store.directory)
     with pytest.raises(StoreReplaced, match=r"data\.mdb was removed or replaced .*No such file"):
         store.begin()
+
+
+def test_failed_file_system_is_a_failed_store(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def call(function: Callable[[], object]) -> None:
+        with monkeypatch.context() as broken:  # pytest also calls fstat.
+            broken.setattr(os, "fstat", fail)
+            function()
+
+    for function in (store.begin, store.check):
+        with pytest.raises(StoreFailed, match=r"/store/data\.mdb: Input/output error"):
+            call(function)
 
 
 def test_store_that_is_replaced_is_noticed(store: LmdbStore) -> None:
