@@ -15,6 +15,7 @@ class MemoryStore:
     leaves the store unchanged. When ``after_commit`` runs, all changes are already durable.
     """
 
+    durable = 0  # Each turn is durable when its commit returns.
     look_ms = 0  # A test may change the sizes between any two turns.
 
     def __init__(self) -> None:
@@ -43,6 +44,14 @@ class MemoryStore:
         self._undo = {}
         if self.after_commit is not None:
             self.after_commit()
+
+    def commit_soon(self) -> int:
+        """Makes the transaction durable, and returns the number of a durable record."""
+        self.commit()
+        return self.durable
+
+    def settle(self) -> None:
+        """Does nothing, because each turn is durable when its commit returns."""
 
     def abort(self) -> None:
         """Undoes the changes of the transaction."""

@@ -1,13 +1,13 @@
 """The daemon: connects the sockets and the clock to the turns, all on one thread.
 
 All data that arrives before the loop's next iteration is processed in one turn. The outcome is sent
-to the sockets only after :meth:`Turns.run` has made it durable in the store.
+to the sockets only after the turn is durable (:meth:`Turns.take_durable`).
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -24,10 +24,9 @@ from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits
-from qmgrd.net.dialler import TLS, dial
 from qmgrd.net.door import Door
 from qmgrd.net.large_frames import LargeFrames
-from qmgrd.net.link_login import link_login, login_of
+from qmgrd.net.link_dial import dial_link
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.logins import login_at, logins_of
 from qmgrd.net.session import SocketSession, write_all
@@ -125,7 +124,7 @@ class Daemon:
             is_maintenance=self._is_maintenance,
         )
         if self._store.replayed:
-            log.info("replayed turns from the journal", turns=self._store.replayed)
+            log.info("replayed the journal", records=self._store.replayed)
         log_all(turns.notes)
         return turns
 
@@ -169,6 +168,7 @@ class Daemon:
             StoreFailed: The store failed. Stored data is intact, and a restart may help.
         """
         self._loop = asyncio.get_running_loop()
+        self._store.go_ahead(self._loop.call_soon_threadsafe, self._landed)
         try:
             listeners = await listen(
                 self.config,
@@ -239,15 +239,15 @@ class Daemon:
             self._timer.set()
 
     def _run_turn(self) -> None:
-        start_ns = time.monotonic_ns()
+        self._turn_times.begin(time.monotonic_ns())
         try:
             self._turns.intake.set_room(self.unsent.room_bytes(self.now_ms()))
-            self._release(self._turns.run(self._now()))
+            self._turns.run_ahead(self._now())
+            self._release_all(self._turns.take_durable())
             if self._ahead:
                 self._ahead = {session for session in self._ahead if not session.read_on()}
             self.frames.go_on()
             self._snapshots.give_way()
-            self._turn_times.add(time.monotonic_ns() - start_ns)
         except TurnFailed as failed:
             self._recover(failed)
         except StoreFailed as failed:
@@ -255,6 +255,22 @@ class Daemon:
         except Exception as error:
             # This is the outer edge of a turn. A bug in the shell also ends the daemon.
             self._fail(error)
+
+    def _landed(self, error: StoreFailed | None) -> None:
+        """Sends the outcomes of turns that are now durable, or ends the daemon after an error."""
+        try:
+            if error is not None:
+                raise error
+            self._release_all(self._turns.take_durable())
+        except Exception as failed:  # The edge of a turn, as above.
+            self._fail(failed)
+        if self._turns.has_work:
+            self.want_turn()
+
+    def _release_all(self, outcomes: Iterable[Outcome]) -> None:
+        for outcome in outcomes:
+            self._release(outcome)
+            self._turn_times.end(time.monotonic_ns())
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, StoreReplaced):
@@ -344,24 +360,9 @@ class Daemon:
         if self._admission.is_kept_out(effect.link, self.now_ms()):
             why = "a message of this peer caused an internal error; see the log"
         else:
-            why = await self._connect(effect)
+            why = await dial_link(effect, self.config.link, self, self._tls, self._make_peer)
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
-
-    async def _connect(self, effect: Dial) -> str:
-        """Connects to the peer of a link. Returns the reason for a failure, or ""."""
-        try:
-            config = login_of(self.config.link, effect.link)
-            login = link_login(config, effect.address)
-        except ValueError as error:
-            return f"{effect.address}: {error}"
-
-        def make_peer(session: SocketSession) -> Peer:
-            return self._make_peer(session, effect, login)
-
-        if effect.address.startswith(TLS):
-            return await self._tls.dial(effect.address, config, make_peer)
-        return await dial(effect.address, lambda: SocketSession(self, make_peer))
 
     def _in_turn(self, call: Callable[[Broker], None]) -> None:
         self._turns.intake.event(0, call)
@@ -370,6 +371,7 @@ class Daemon:
     def _recover(self, failed: TurnFailed) -> None:
         """Restarts the core from the store, without the connection that caused the failure."""
         log.error("a turn failed and was rolled back; restarting from the store", exc_info=failed)
+        self._turn_times.forget()
         now_ms = self.now_ms()
         is_lost = self._recovery.add(failed, now_ms)
         guilty = self._sessions.get(failed.connection)
@@ -431,6 +433,7 @@ class Daemon:
         if self._failure is not None:
             return
         try:
+            self._release_all(self._turns.settle())
             outcomes = self._turns.stop(self._now())
         except (TurnFailed, StoreFailed) as failed:
             self._fail(failed)

@@ -131,7 +131,7 @@ class CutOff:
             stall_max_s=STALL_MAX_S,
         )
         self.faults: list[str] = []
-        self.replays = 0  # number of starts that replayed turns from the journal
+        self.replays = 0  # number of starts that replayed the journal
 
     async def run(self, cycles: int) -> None:
         """Runs *cycles* under load, then drains everything. Adds problems to ``faults``."""
@@ -149,7 +149,7 @@ class CutOff:
             if code := self._node.stop():
                 self.faults.append(f"the daemon stopped with {code}")
             self._check_store()
-        self.replays = self._node.log.read_text().count("replayed turns from the journal")
+        self.replays = self._node.log.read_text().count("replayed the journal")
 
     @contextmanager
     def _mounted(self) -> Iterator[None]:

@@ -490,11 +490,11 @@ async def test_failed_commit_ends_the_daemon_without_answers(
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
 
-        def fail() -> None:
+        def fail() -> int:
             here.store.abort()
             raise StoreFailed("the outcome of a commit is unknown: Input/output error")
 
-        monkeypatch.setattr(here.store, "commit", fail)
+        monkeypatch.setattr(here.store, "commit_soon", fail)
         wire.send(m.QueueCreate(1, "Q"))
         with pytest.raises(StoreFailed, match="Input/output error"):
             await here.task

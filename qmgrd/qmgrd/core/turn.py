@@ -1,12 +1,14 @@
 """Runs turns: applies all waiting messages in one transaction, then sends the replies.
 
-    intake ──▶ broker, in order, inside ONE write transaction ──▶ store.commit() ──▶ Outcome
+    intake ──▶ broker, in order, inside ONE write transaction ──▶ store: durable ──▶ Outcome
 
 Only this module enforces the main rule of qmgrd: no part of an outcome leaves the process before
-the commit of its transaction has returned. Group commit, batching and order follow from this rule.
+the turn, and all turns before it, are durable. Group commit, batching and order follow from this
+rule. While the store writes a turn to a slow disk, later turns may run. Their outcomes wait.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_config.model import Config
@@ -41,9 +43,10 @@ class TurnFailed(Exception):
 class Turns:
     """Runs a broker on a store, turn by turn.
 
-    Invariant: between two calls of :meth:`run`, no transaction is open, and the broker's memory
-        agrees with the store. After TurnFailed, or any error of a commit, create a new object from
-        the store. Therefore, a recovery always runs the same code as a start.
+    Invariant: between two turns, the broker's memory agrees with the store. ``_outcomes`` has the
+        outcomes of turns that may not be durable yet, with the numbers of their records. After
+        TurnFailed, or any error of a commit, create a new object from the store. Therefore, a
+        recovery always runs the same code as a start.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
+        self._outcomes: deque[tuple[int, Outcome]] = deque()
         tx = store.begin()
         try:
             manager = config.queue_manager
@@ -125,15 +129,41 @@ class Turns:
             self.broker.next_timer_ms(), intake.next_put_ms(), intake.next_count_ms()
         )
 
-    def run(self, now: Now) -> Outcome:
-        """Runs one turn.
-
-        Returns the outcome, which may leave the process because the turn is durable.
+    def run_ahead(self, now: Now) -> None:
+        """Runs one turn. :meth:`take_durable` returns its outcome once the turn is durable.
 
         Raises:
-            TurnFailed: The turn failed because of a bug. None of its changes was stored.
+            TurnFailed: The turn failed because of a bug. None of its changes was stored. Earlier
+                turns whose outcomes wait may be lost as well.
             StoreFailed: The store failed. Whether the changes were stored is unknown.
         """
+        outcome = self._apply(now)
+        self._outcomes.append((self._store.commit_soon(), outcome))
+
+    def take_durable(self) -> Iterator[Outcome]:
+        """Yields the outcomes that may leave the process, because their turns are durable."""
+        outcomes = self._outcomes
+        while outcomes and outcomes[0][0] <= self._store.durable:
+            yield outcomes.popleft()[1]
+            if not outcomes:
+                self.intake.end_turn()
+
+    def settle(self) -> Iterator[Outcome]:
+        """Makes all turns durable, and yields their outcomes.
+
+        Raises:
+            StoreFailed: The store failed. Whether the changes were stored is unknown.
+        """
+        self._store.settle()
+        return self.take_durable()
+
+    def run(self, now: Now) -> Outcome:
+        """Runs one turn, and returns its outcome after the turn is durable.
+
+        Raises:
+            TurnFailed, StoreFailed: See :meth:`run_ahead`.
+        """
+        assert not self._outcomes, "earlier outcomes must leave first"
         outcome = self._apply(now)
         self._store.commit()
         self.intake.end_turn()
@@ -193,7 +223,7 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Runs the last turns.
+        """Runs the last turns, after all outcomes have left.
 
         They close connections, end leases and mark the store as cleanly closed.
         """

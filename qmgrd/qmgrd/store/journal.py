@@ -1,19 +1,19 @@
-"""The redo journal in a local file: one write and one flush make a turn durable.
+"""The redo journal in a local file: one write and one flush make a record durable.
 
     file     record 18 │ record 19 │ record 20, torn │ record 11 │ 12 │ zeros ...
-             ▲ after the checkpoint of turn 17       ▲ left over from before the checkpoint
+             ▲ after the checkpoint of record 17     ▲ left over from before the checkpoint
 
-    record   head    magic, size of the content, number of the turn, epoch, CRC-32
-             content the changes of the turn
+    record   head    magic, size of the content, number of the record, epoch, CRC-32
+             content the changes of one turn, or of several in a row
              zeros   up to a multiple of BLOCK_BYTES
 
 Three orders make a crash between any two writes harmless:
 
-1. Record *n* is flushed before anything of turn *n* leaves the process, and before record *n + 1*
-   is written. So only the last record can be torn, and nobody has seen its turn. A damaged record
+1. Record *n* is flushed before anything of its turns leaves the process, and before record *n + 1*
+   is written. So only the last record can be torn, and nobody has seen its turns. A damaged record
    with a later record after it is not torn but damage, and the store is refused.
-2. The store is flushed up to turn *n* before a record up to *n* is overwritten. So the records
-   after the last turn in the store are always complete, and they begin at offset 0.
+2. The store is flushed up to record *n* before a record up to *n* is overwritten. So the records
+   after the last one in the store are always complete, and they begin at offset 0.
 3. The file has its size, and its blocks are written, before the first record. So an append changes
    no metadata of the file system, and cannot find the disk full.
 
@@ -31,7 +31,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from qmgr_protocol.checksum import crc32
-from qmgrd.store.lmdb_store import LOCK_FILE, status_of, sync
+from qmgrd.store.files import status_of, sync
+from qmgrd.store.lmdb_store import LOCK_FILE
 
 BLOCK_BYTES = 4_096  # the unit in which disks write
 EPOCH_BYTES = 16
@@ -89,18 +90,18 @@ class JournalFile:
         self._epoch = bytes(EPOCH_BYTES)
         self._end = 0
 
-    def append(self, number: int, content: bytes) -> bool:
-        """Writes the record of turn *number*, and returns after it is on disk.
+    def has_room(self, content_bytes: int) -> bool:
+        """Returns whether a record with so many bytes of content fits into the file."""
+        return self._end + _blocks_bytes(content_bytes) <= self.size_bytes
 
-        Returns False, and writes nothing, if the file has no room.
+    def append(self, number: int, content: bytes) -> None:
+        """Writes record *number*, for which the file has room. Returns after it is on disk.
 
         Raises:
             OSError: Whether the record is on disk is unknown.
         """
         size = _HEAD_BYTES + len(content)
         padding = -size % BLOCK_BYTES
-        if self._end + size + padding > self.size_bytes:
-            return False
         head = _HEAD.pack(_MAGIC, len(content), number, self._epoch)
         check = _CHECK.pack(crc32(content, crc32(head)))
         parts = (head, check, content, _PAD[:padding])
@@ -109,7 +110,6 @@ class JournalFile:
             raise OSError(f"{self.path}: {written} of {size + padding} bytes were written")
         os.fdatasync(self._fd)
         self._end += size + padding
-        return True
 
     def replay(self, epoch: bytes, after: int) -> Iterator[tuple[int, bytes]]:
         """Yields the number and content of each record of *epoch* after turn *after*.

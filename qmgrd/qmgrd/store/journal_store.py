@@ -5,7 +5,17 @@
     turn 30 ─▶ changes in the open transaction ─▶ checkpoint: LMDB commits turns 18 to 30, and
                the number 30 ─▶ outcome of turn 30; the journal begins again
 
-A checkpoint takes the place of the record of its turn. It is due when the records since the last
+Where a flush is slow, turns go on during it. Their outcomes wait:
+
+    record 19 on its way ─▶ turns 20, 21, 22 ─▶ record 19 on disk ─▶ outcome of turn 19,
+                                                record 20, of turns 20 to 22, on its way
+
+The records are written on another thread, one at a time. So the journal never has record *n + 1*
+without record *n* (journal.py), and outcomes leave in the order of their turns. If a record fails,
+nothing of its turns or of later ones leaves, and the daemon ends.
+
+A checkpoint takes the place of the record of its turn. It waits for the record on its way. It is
+due when the records since the last
 one reach a number of bytes. After each checkpoint, this number is changed so that the next one
 takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES flushes where the disk is slow. It is
 also due if the pages that the turns may have changed need more than a share of the free space,
@@ -14,15 +24,16 @@ checkpoint. So is a turn whose record does not fit into the journal, or would ta
 flush that it saves: LMDB flushes twice, but it writes each message only once.
 
 An abort discards the open transaction with all turns since the checkpoint. The next turn replays
-them from the journal, as a start does.
+them from the journal, as a start does. Turns that were not on their way to the disk are lost, but
+nothing of them has left.
 """
 
 import os
 import time
 from collections.abc import Callable
-from itertools import chain
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
 
 import lmdb
 
@@ -46,57 +57,27 @@ from qmgrd.store.journal import (
     JournalUnreadable,
     create_journal,
 )
-from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, LmdbTransaction, Pin
+from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, Pin
+from qmgrd.store.recorded import RecordedTransaction, size_of
 
 CHECKPOINT_S = 0.006
 FLUSHES = 4
 RECORD_S_PER_BYTE = 1e-9  # the time of a record without its flush: to pack, check and copy it
-SAMPLE = 512  # keys and values whose sizes are added to estimate the size of a record
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
+# If a flush takes longer than SLOW_S, turns go on during it. Below FAST_S, they wait for it again:
+# a fast flush costs less than another thread. (ADR 24)
+SLOW_S, FAST_S = 0.002, 0.001
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
 PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
-
-
-class RecordedTransaction(LmdbTransaction):
-    """The open transaction, which keeps the changes of the turn for its record."""
-
-    __slots__ = ("apply_delete", "apply_put", "changes")
-
-    def __init__(self, txn: lmdb.Transaction) -> None:
-        super().__init__(txn)
-        # Keys and values in turns. The value of a deleted key is None.
-        self.changes: list[bytes | None] = []
-        keep, put, delete = self.changes.append, txn.put, txn.delete
-
-        def put_and_keep(key: bytes, value: bytes) -> None:
-            put(key, value)
-            keep(key)
-            keep(value)
-
-        def delete_and_keep(key: bytes) -> None:
-            if delete(key):
-                keep(key)
-                keep(None)
-
-        self.put, self.delete = put_and_keep, delete_and_keep
-        self.apply_put, self.apply_delete = put, delete
-
-    def stat(self, db: Any) -> dict[str, int]:
-        """Returns LMDB's statistics of *db* in this transaction, under LMDB's names."""
-        return cast("dict[str, int]", self._txn.stat(db))
-
-    def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Stores many pairs in one call."""
-        super().put_all(pairs)
-        self.changes.extend(chain.from_iterable(pairs))
 
 
 class JournalStore(LmdbStore):
     """An LMDB store with a redo journal.
 
-    Invariant: ``_number`` is the last turn that is durable, in the store or in the journal. If the
-    transaction ``_open`` exists, it has all turns up to this one. The journal has all turns since
-    the last checkpoint, ``_stored``.
+    Invariant: ``_number`` is the last record that was begun. It is durable, or it is on its way as
+    ``_flight``. The transaction ``_open``, if it exists, has its turns and those that wait for the
+    next record. Turns wait only while a record is on its way. The journal has all records since the
+    last checkpoint, ``_stored``.
     """
 
     def __init__(self, directory: Path, map_bytes: int, journal_bytes: int) -> None:
@@ -117,7 +98,7 @@ class JournalStore(LmdbStore):
         self._main = self._env.open_db(None)  # the only database; a transaction has its size
         self._journal: JournalFile | None = None
         self._open: RecordedTransaction | None = None
-        self._is_turn = self._is_failed = False
+        self._is_turn = self._is_failed = self._is_disk_slow = False
         self._epoch = b""  # the epoch of this start, or b"" before the first checkpoint
         self._number = self._stored = 0
         # The records since the last checkpoint, their changes, and the limit of the records.
@@ -125,6 +106,11 @@ class JournalStore(LmdbStore):
         self._limit_bytes = LIMIT_LEAST_BYTES
         self._flush_s = 0.0  # the time of a flush, as a moving average of short records
         self._free_bytes = map_bytes  # the free space when it was last asked for
+        # The changes of the turns that wait until no record is on its way, and their size.
+        self._waiting: list[bytes | None] = []
+        self._waiting_bytes = 0
+        self._flight: Future[None] | None = None  # the record that is on its way
+        self._thread: ThreadPoolExecutor | None = None
 
     def begin(self) -> RecordedTransaction:
         """Opens the transaction of a turn.
@@ -143,28 +129,129 @@ class JournalStore(LmdbStore):
         self._is_turn = True
         return self._open
 
+    def go_ahead(
+        self,
+        call: Callable[[Callable[[], None]], object],
+        on_durable: Callable[[StoreFailed | None], None],
+    ) -> None:
+        """Lets turns go on while the records of earlier turns are on their way to a slow disk.
+
+        Args:
+            call: Calls a function on the thread of the turns, as soon as that is idle.
+            on_durable: A function for that thread, called after each such record. Its argument is
+                the error if the record failed.
+        """
+        self._call, self._on_durable = call, on_durable
+        self._thread = ThreadPoolExecutor(1, "journal")
+
     def commit(self) -> None:
-        """Returns after the turn is on disk.
+        """Returns after the turn, and all before it, are on disk.
 
         Raises:
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
+        self._end_turn()
+        self.settle()
+
+    def commit_soon(self) -> int:
+        """Begins to make the turn durable. Waits for the disk only if that is fast, or if a
+        checkpoint is due.
+
+        Returns:
+            The number of its record.
+
+        Raises:
+            StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
+        """
+        self._end_turn()
+        if self._thread is None or not self._is_slow() or self._is_due():
+            self.settle()
+        elif self._waiting and self._flight is None:
+            self._send_off()
+        return self._number + bool(self._waiting)
+
+    def _end_turn(self) -> None:
         tx, self._is_turn = self._open, False
         assert tx is not None, "commit without begin"
-        if not tx.changes:
+        self._since_changes += len(tx.changes) // 2
+        if self._flight is not None:
+            self._waiting_bytes += size_of(tx.changes)
+        self._waiting += tx.changes
+        tx.changes.clear()
+
+    def _is_slow(self) -> bool:
+        self._is_disk_slow = self._flush_s > (FAST_S if self._is_disk_slow else SLOW_S)
+        return self._is_disk_slow
+
+    def settle(self) -> None:
+        """Returns after all turns are durable."""
+        self._land()
+        changes = self._waiting
+        if not changes:
             return
         assert self._journal is not None, "commit without begin"
         self._number += 1
-        self._since_changes += len(tx.changes) // 2
         if self._is_due():
             self._checkpoint()
-        elif not self._is_worth_a_record(tx.changes) or not self._is_recorded(tx.changes):
+        elif not self._is_worth_a_record(changes) or not self._is_recorded(changes):
             self._commit()
-        tx.changes.clear()
+        self._forget_waiting()
+        self.durable = self._number
+
+    def _send_off(self) -> None:
+        """Writes a record of all waiting turns on the other thread."""
+        assert self._journal is not None
+        assert self._thread is not None
+        content = content_of(self._waiting)
+        if not self._journal.has_room(len(content)):
+            self.settle()
+            return
+        self._number += 1
+        self._since_bytes += len(content)
+        self._forget_waiting()
+        self._flight = self._thread.submit(self._append, content)
+        self._flight.add_done_callback(self._report)
+
+    def _report(self, flight: "Future[None]") -> None:
+        with suppress(RuntimeError):  # The event loop has ended, so nobody waits for the record.
+            self._call(self._landed)
+
+    def _landed(self) -> None:
+        """Takes note that a record is on disk, and sends off the turns that waited for it."""
+        error = None
+        try:
+            if self._flight is not None and self._flight.done():
+                self._land()
+                if self._waiting:
+                    self._send_off()
+        except StoreFailed as failed:
+            error = failed
+        self._on_durable(error)
+
+    def _land(self) -> None:
+        """Returns after no record is on its way."""
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return
+        try:
+            flight.result()
+        except Exception as error:  # Nobody else would notice an error on the other thread.
+            raise self._failed(error) from error
+        self.durable = self._number
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
 
     def abort(self) -> None:
-        """Discards the turn. The next turn replays those since the last checkpoint."""
+        """Discards the turn, and those that are not on their way to the disk.
+
+        The next turn replays those since the last checkpoint.
+        """
         self._is_turn, self._open = False, None
+        with suppress(StoreFailed):  # The next turn reports it.
+            self._land()
+        self._forget_waiting()
         super().abort()
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> Pin:
@@ -172,6 +259,7 @@ class JournalStore(LmdbStore):
 
         The copy says that it needs no journal. So it can replace a store that has one.
         """
+        self.settle()
         self._open = self._open or self._begun()
         self._commit(is_last=True)
         pin = super().pin(give_up)
@@ -190,11 +278,14 @@ class JournalStore(LmdbStore):
         """
         try:
             if self._epoch and not (self._is_turn or self._is_failed):
+                self.settle()
                 self._open = self._open or self._begun()
                 self._commit(is_last=True)
         except StoreFailed:  # The journal has all turns.
             pass
         finally:
+            if self._thread is not None:
+                self._thread.shutdown()
             if self._journal is not None:
                 self._journal.close()
             super().close()
@@ -219,29 +310,38 @@ class JournalStore(LmdbStore):
 
     def _is_worth_a_record(self, changes: list[bytes | None]) -> bool:
         """Returns whether a record probably takes less time than the flush that it saves."""
-        step = len(changes) // SAMPLE + 1 | 1  # odd, so that keys and values are sampled
-        size = step * sum(map(len, filter(None, changes[::step])))
-        return size * RECORD_S_PER_BYTE < self._flush_s
+        return size_of(changes) * RECORD_S_PER_BYTE < self._flush_s
 
     def _is_recorded(self, changes: list[bytes | None]) -> bool:
-        """Appends the record of the turn, and returns whether the journal has room for it."""
+        """Appends a record of *changes*, and returns whether the journal has room for it."""
         assert self._journal is not None
         content = content_of(changes)
+        if not self._journal.has_room(len(content)):
+            return False
         self._since_bytes += len(content)
-        start_s = time.perf_counter()
         try:
-            is_written = self._journal.append(self._number, content)
+            self._append(content)
         except OSError as error:
-            self._is_failed = True
-            raise StoreFailed(f"the outcome of a turn is unknown: {error}") from error
+            raise self._failed(error) from error
+        return True
+
+    def _append(self, content: bytes) -> None:
+        """Appends record ``_number``. Only one thread at a time does this."""
+        assert self._journal is not None
+        start_s = time.perf_counter()
+        self._journal.append(self._number, content)
         took_s = time.perf_counter() - start_s - len(content) * RECORD_S_PER_BYTE
         self._flush_s += (took_s - self._flush_s) / 8
-        return is_written
+
+    def _failed(self, error: Exception) -> StoreFailed:
+        self._is_failed = True
+        return StoreFailed(f"the outcome of a turn is unknown: {error}")
 
     def _is_due(self) -> bool:
-        if not self._epoch or self._since_bytes >= self._limit_bytes:
+        since_bytes = self._since_bytes + self._waiting_bytes
+        if not self._epoch or since_bytes >= self._limit_bytes:
             return True
-        pages = self._since_changes * PAGES_PER_CHANGE + self._since_bytes // PAGE_BYTES
+        pages = self._since_changes * PAGES_PER_CHANGE + since_bytes // PAGE_BYTES
         return pages * PAGE_BYTES * FREE_SHARE > self._free_bytes
 
     def _begun(self) -> RecordedTransaction:
@@ -272,6 +372,7 @@ class JournalStore(LmdbStore):
             self._number = number
             apply(content, tx.apply_put, tx.apply_delete)
         self.replayed = self._number - self._stored
+        self.durable = self._number
 
     def _opened(self, checkpoint: Checkpoint) -> JournalFile:
         if self._journal is None:

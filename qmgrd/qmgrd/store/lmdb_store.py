@@ -22,6 +22,7 @@ from typing import Any, cast
 import lmdb
 
 from qmgrd.core.layout.kv import Space, StoreFailed
+from qmgrd.store.files import status_of, sync
 from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed_since
 
 READERS_MAX = 1024
@@ -127,6 +128,7 @@ class LmdbTransaction:
 class LmdbStore:
     """An LMDB environment and its one write transaction."""
 
+    durable = 0  # Without a journal, each turn is durable when its commit returns.
     look_ms = 20  # In this time, even a fast disk is not filled by much (puts/store_room.py).
 
     def __init__(self, directory: Path, map_bytes: int) -> None:
@@ -160,7 +162,7 @@ class LmdbStore:
             raise
         self._txn: lmdb.Transaction | None = None
         self._pin: Pin | None = None
-        self.replayed = 0  # turns that the last replay of a journal read
+        self.replayed = 0  # records that the last replay of a journal read
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
         """Pins the last committed turn for a copy. Only one pin can exist at a time.
@@ -205,6 +207,21 @@ class LmdbStore:
             txn.commit()
         except lmdb.Error as error:
             raise StoreFailed(f"the outcome of a commit is unknown: {error}") from error
+
+    def commit_soon(self) -> int:
+        """Commits, and returns the number of a durable record."""
+        self.commit()
+        return self.durable
+
+    def settle(self) -> None:
+        """Does nothing, because each turn is durable when its commit returns."""
+
+    def go_ahead(
+        self,
+        call: Callable[[Callable[[], None]], object],
+        on_durable: Callable[[StoreFailed | None], None],
+    ) -> None:
+        """Does nothing, because each turn waits for its commit. See :class:`JournalStore`."""
 
     def abort(self) -> None:
         """Discards the transaction."""
@@ -380,31 +397,6 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
             # LMDB does not give this error a number.
             if not str(error).endswith(os.strerror(errno.EINTR)):
                 raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
-
-
-def sync(path: Path) -> None:
-    """Flushes a file or a directory to the disk."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except PermissionError:
-        # The daemon may traverse this directory above the store, but not read it.
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def status_of(fd: int, path: Path) -> os.stat_result:
-    """Returns the status of the open file *fd*.
-
-    Raises:
-        StoreFailed: The file system of *path* failed.
-    """
-    try:
-        return os.fstat(fd)
-    except OSError as error:
-        raise StoreFailed(f"{path}: {error.strerror}") from error
 
 
 def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:

@@ -9,7 +9,6 @@ from unittest.mock import patch
 import lmdb
 
 from qmgrd.store import journal, lmdb_store
-from qmgrd.store.checkpoint import content_of
 from qmgrd.store.journal import JournalFile
 from qmgrd.store.journal_store import JournalStore
 from tests.process.powercut.witness import WitnessedStore
@@ -72,7 +71,7 @@ def journal_is_reused_before_the_store_is_flushed() -> Iterator[None]:
             return
         store._journal.trim(store._epoch)
         store._since_bytes = store._since_changes = 0
-        assert store._is_recorded(content_of(store._open.changes))
+        assert store._is_recorded(store._waiting)
         store._commit()
 
     with patch.object(JournalStore, "_checkpoint", checkpoint):
@@ -124,6 +123,16 @@ def turn_is_acknowledged_before_its_commit() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def turn_ahead_is_acknowledged_before_its_record() -> Iterator[None]:
+    def send(store: Any) -> None:
+        while store.waiting:
+            store.witness.acknowledges(store.waiting.popleft()[1])
+
+    with patch.object(WitnessedStore, "send_durable", send):
+        yield
+
+
 class Control(NamedTuple):
     """A planted fault, a workload that shows it, and words of the report."""
 
@@ -146,5 +155,6 @@ CONTROLS = {
         Control(directory_of_the_journal_is_not_flushed, "pp", "journal is missing"),
         Control(new_store_is_not_flushed, "pp", "StoreMissing"),
         Control(turn_is_acknowledged_before_its_commit, "pp", LOST),
+        Control(turn_ahead_is_acknowledged_before_its_record, "pwn", LOST),
     )
 }

@@ -1,6 +1,7 @@
 """A store that notes what it has after each turn, and when a turn begins to be and is durable."""
 
 import struct
+from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from qmgrd.core.layout import keys
 from qmgrd.store.journal_store import JournalStore
 from tests.process.powercut.disk import Tree
 from tests.process.powercut.recorder import Entry, Recorder
+from tests.slow_disk import SlowDisk
 
 MAP_BYTES = 4 << 20
 JOURNAL_BYTES = 48 << 10
@@ -54,17 +56,17 @@ class Witness:
         self.facts.append(None)
         self._mark(b"t")
 
-    def acknowledges(self) -> None:
-        """Notes that the last turn is durable, so that its outcome is sent."""
-        self._mark(b"a")
+    def acknowledges(self, number: int = -1) -> None:
+        """Notes that a turn, the last one by default, is durable, so that its outcome is sent."""
+        self._mark(b"a", number)
 
     def recovers(self, number: int) -> None:
         """Notes that the store has only turns up to *number*, as after a power cut."""
         self.turns.append(self.turns[number])
         self.facts.append(self.facts[number])
 
-    def _mark(self, kind: bytes) -> None:
-        self.recorder.mark(_MARK.pack(kind, len(self.turns) - 1))
+    def _mark(self, kind: bytes, number: int = -1) -> None:
+        self.recorder.mark(_MARK.pack(kind, number % len(self.turns)))
 
 
 def bounds(segment: Segment, count: int) -> range:
@@ -80,19 +82,50 @@ def bounds(segment: Segment, count: int) -> range:
 
 
 class WitnessedStore(JournalStore):
-    """A store whose turns a witness notes."""
+    """A store on a slow disk, whose turns a witness notes.
+
+    ``waiting`` has the numbers of records and turns that may not be durable yet.
+    """
 
     def __init__(self, directory: Path, witness: Witness) -> None:
         self.witness = witness
         super().__init__(directory, MAP_BYTES, JOURNAL_BYTES)
+        self.disk = SlowDisk(self)
+        self.waiting: deque[tuple[int, int]] = deque()
+
+    def _is_slow(self) -> bool:
+        return True
 
     def commit(self) -> None:
+        changes = self._tried()
+        super().commit()
+        self.waiting.clear()
+        if changes:
+            self.witness.acknowledges()
+
+    def commit_soon(self) -> int:
+        self._tried()
+        number = super().commit_soon()
+        self.waiting.append((number, len(self.witness.turns) - 1))
+        self.send_durable()
+        return number
+
+    def land(self) -> None:
+        """Writes the record that is on its way."""
+        self.disk.land()
+        self.send_durable()
+
+    def send_durable(self) -> None:
+        """Notes the turns that are durable now."""
+        while self.waiting and self.waiting[0][0] <= self.durable:
+            self.witness.acknowledges(self.waiting.popleft()[1])
+
+    def _tried(self) -> list[bytes | None]:
+        """Returns the changes of the turn, after the witness has noted them."""
         changes = list(self._open.changes) if self._open is not None else []
         if changes:
             self.witness.tries(changes)
-        super().commit()
-        if changes:
-            self.witness.acknowledges()
+        return changes
 
     def make_checkpoint_due(self) -> None:
         """Makes the next turn a checkpoint."""

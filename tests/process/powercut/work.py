@@ -10,7 +10,15 @@ from typing import ClassVar
 from tests.process.powercut.cuts import random_state
 from tests.process.powercut.disk import Disk, Tree, build, inodes_of
 from tests.process.powercut.recorder import Recorder
-from tests.process.powercut.witness import Segment, Witness, WitnessedStore, bounds, kill, rows_of
+from tests.process.powercut.witness import (
+    Rows,
+    Segment,
+    Witness,
+    WitnessedStore,
+    bounds,
+    kill,
+    rows_of,
+)
 
 
 class Fault(AssertionError):
@@ -102,7 +110,14 @@ class Work(ABC):
         """Kills and starts again."""
         kill(self.store)
         self.store = self._opened()
+        self.find_turn()
         self.started()
+
+    def find_turn(self) -> None:
+        """Notes which turn the store has, if turns that were on their way may be lost."""
+        if self.witness.rows != (rows := self._rows()):
+            possible = range(len(self.witness.turns))
+            self.witness.recovers(self._number_of(rows, possible, "a kill"))
 
     def cut(self) -> None:
         """Cuts the power at a random moment since the last cut, and starts again."""
@@ -118,16 +133,23 @@ class Work(ABC):
         self._inodes = inodes_of(self.home)
         self.witness.recorder.start(self.home)
         self.store = self._opened()
+        possible = bounds(segment, count)
+        self.witness.recovers(self._number_of(self._rows(), possible, "a power cut"))
+        self._first = len(self.witness.turns) - 1
+        self.started()
+
+    def _rows(self) -> Rows:
         tx = self.store.begin()
         rows = rows_of(tx.scan(b"", b"\xff" * 64))
         self.store.commit()
-        possible = bounds(segment, count)
-        number = next((each for each in possible if self.witness.turns[each] == rows), None)
-        if number is None:
-            raise Fault(f"after a power cut, the store has none of the turns {possible}")
-        self.witness.recovers(number)
-        self._first = len(self.witness.turns) - 1
-        self.started()
+        return rows
+
+    def _number_of(self, rows: Rows, possible: range, after: str) -> int:
+        """Returns the number of the turn with *rows*, the last one if there are several."""
+        for number in reversed(possible):
+            if self.witness.turns[number] == rows:
+                return number
+        raise Fault(f"after {after}, the store has none of the turns {possible}")
 
     def _opened(self) -> WitnessedStore:
         return WitnessedStore(self.directory, self.witness)

@@ -68,11 +68,28 @@ class Store(Protocol):
             StoreFailed: The store cannot be used, for example because its file was removed.
         """
 
+    durable: int
+    """The number of the last record that is on disk. See :meth:`commit_soon`."""
+
     def commit(self) -> None:
-        """Makes all writes since :meth:`begin` durable. Returns immediately if there were none."""
+        """Returns after all writes are durable. Returns immediately if there are none."""
+
+    def commit_soon(self) -> int:
+        """Begins to make all writes since :meth:`begin` durable, without waiting for a slow disk.
+
+        Later transactions already see the writes.
+
+        Returns:
+            The number of their record. They are durable once :attr:`durable` has reached it.
+        """
+
+    def settle(self) -> None:
+        """Returns after all turns are durable."""
 
     def abort(self) -> None:
-        """Undoes all writes since :meth:`begin`. Has no effect if no transaction is open."""
+        """Undoes all writes since :meth:`begin`, and earlier ones that are not on their way to the
+        disk yet. Waits for those that are.
+        """
 
     def failure(self, error: BaseException) -> StoreFailed | None:
         """Returns the failure of the store that caused *error*, or None if *error* has another
