@@ -39,7 +39,11 @@ class Host:
     """A daemon with its data. Invariant: its process runs from start() to stop() or kill()."""
 
     def __init__(
-        self, directory: Path, name: str = "BENCH", environment: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        name: str = "BENCH",
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = QMGRD,
     ) -> None:
         """Prepares the daemon *name* with its data in *directory*.
 
@@ -47,8 +51,10 @@ class Host:
 
         Args:
             environment: Further environment variables, such as options of the daemon.
+            program: The command of the daemon, without its options.
         """
         self._environment = environment
+        self._command = program
         self.directory = directory.absolute()
         self.name = name
         self.addresses: list[str] = []
@@ -78,7 +84,7 @@ class Host:
         listening.unlink(missing_ok=True)
         where = ["--data-dir", str(self.directory), "--tcp", "127.0.0.1:0", "--name", self.name]
         start_s = time.monotonic()
-        self._program.start([*QMGRD, *where], self.directory, environment=self._environment)
+        self._program.start([*self._command, *where], self.directory, environment=self._environment)
         wait_for(self._program, listening.exists, POLL_S)
         self.addresses = json.loads(listening.read_text())
         if queue:

@@ -23,6 +23,7 @@ from qmgr_bench.own.group import group
 from qmgr_bench.own.link import link
 from qmgr_bench.own.secure import secure
 from qmgr_bench.own.selecting import select
+from qmgr_bench.own.slow import slow
 from qmgr_bench.own.table import table
 from qmgr_bench.own.topic import topic
 from qmgr_bench.own.transfer import transfer
@@ -66,6 +67,7 @@ OWN_ROWS = {
     "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
     "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
     "SECURE": OwnRow("rights and TLS; start with 10,000 users", secure, 9, 150),
+    "SLOW": OwnRow("put while each flush takes 5 or 20 ms more", slow, 8, 30),
     "TABLE": OwnRow("5,000,000 messages as rows, with and without Spark", table, 0, 420, STORED),
 }
 
