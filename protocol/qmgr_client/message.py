@@ -294,7 +294,8 @@ def record_bytes(item: bytes) -> int:
     size = len(item) - DELIVERY_BYTES
     if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
         return max(size, 0)
-    return len(split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
+    found = records.size_of(item[DELIVERY_BYTES : DELIVERY_BYTES + records.HEAD_BYTES])
+    return found if 0 < found <= size else size
 
 
 def is_redelivered(item: bytes) -> bool:

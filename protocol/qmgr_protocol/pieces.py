@@ -50,7 +50,7 @@ class PieceOrder:
             raise FieldInvalid("Piece", "offset", why)
         is_last = end == size
         if not data or end > size or (len(data) % PIECE_MULTIPLE and not is_last):
-            why = f"{len(data)} bytes at {offset} of {size} are no multiple of {PIECE_MULTIPLE}"
+            why = f"{len(data)} bytes at {offset} of {size} must be a multiple of {PIECE_MULTIPLE}"
             raise FieldInvalid("Piece", "data", why)
         if offset == 0 and len(data) < m.PIECE_LEAST_BYTES:
             why = f"the first piece has {len(data)} bytes; the least is {m.PIECE_LEAST_BYTES}"

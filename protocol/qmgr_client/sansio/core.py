@@ -22,7 +22,7 @@ from qmgr_client.sansio.goodbye import broken_by, ended_by
 from qmgr_client.sansio.login import ClientProof, NewLogin, hello_of
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
-from qmgr_client.sansio.requests import Request, Requests, check
+from qmgr_client.sansio.requests import Request, Requests, check, unit_put
 from qmgr_client.sansio.send_order import SendOrder
 from qmgr_client.sansio.settles import PLAIN, PendingSettle, Settles, SettleTerms
 from qmgr_client.sansio.tick_times import TickTimes
@@ -201,20 +201,19 @@ class ClientCore:
     def unit_put(self, unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]]) -> int:
         """Puts records in a unit. Each record is paired with its UID if the caller chose one.
 
+        A long record is alone in its put, which then sends it in pieces.
         RequestDone has a PutResult or a RequestError for each record.
 
         Raises:
             RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended. VALUE_INVALID if
                 the records together exceed a frame.
         """
-        records = [record for record, _ in outgoing]
-        message = check(m.UnitPut, (unit.number, queue, records), self.welcome.frame_max_bytes)
+        request = unit_put(unit, queue, outgoing, self.welcome)
         unit.check()
-        ticket = self._ticket()
+        request.ticket = self._ticket()
         unit.stepped()
-        uids = [uid for _, uid in outgoing]
-        self._requests.add(Request(ticket, message, 0, unit=unit, uids=uids))
-        return ticket
+        self._requests.add(request)
+        return request.ticket
 
     def commit(self, unit: Unit) -> int:
         """Commits a unit once all its steps are answered. PutDone reports the result.
@@ -305,7 +304,7 @@ class ClientCore:
         self._puts.renew(producer_id)
 
     def end(self, error: ConnectionEnded) -> None:
-        """Ends the client. All open requests, consumers and units end with *error*."""
+        """Ends the client, and with *error* all open requests, consumers and units."""
         if self.failed is not None:
             return
         self.failed = error
@@ -411,6 +410,8 @@ class ClientCore:
                 data = connection.send(message)
                 parts.append(data)
                 size += len(data)
+                if type(message) is m.Piece:
+                    break  # Short messages of the next call must not wait for more of them.
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _send_now(self, message: m.Message) -> None:
