@@ -52,6 +52,22 @@ async def test_short_puts_are_answered_while_a_long_one_is_sent(tmp_path: Path) 
     assert (keeper.ready["SHORT"], keeper.ready["LONG"]) == ([b"0", b"1", b"2", b"3", b"4"], [BODY])
 
 
+async def test_progress_of_a_long_put_grows_to_its_size(tmp_path: Path) -> None:
+    async with keeping(tmp_path) as (manager, _, _):
+        assert manager.long_bytes == (0, 0)
+        put = asyncio.create_task(manager.put("Q", BODY))
+        seen = [(0, 0)]
+        while not put.done():
+            seen.append(manager.long_bytes)
+            await asyncio.sleep(0)
+        assert manager.long_bytes == (0, 0)
+    (total,) = {total for _, total in seen if total}
+    done = [done for done, total in seen if total]
+    assert done == sorted(done)
+    assert MIB < max(done) <= total
+    assert total > len(BODY)
+
+
 @pytest.mark.parametrize("pieces", [1, 3, 20])
 async def test_long_put_is_repeated_after_a_lost_connection(tmp_path: Path, pieces: int) -> None:
     async with keeping(tmp_path) as (manager, keeper, listener):

@@ -59,6 +59,13 @@ class AnswerRouter:
             row(m.Ended, self._on_ended),
         )
 
+    @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The bytes of long messages in transit that were transferred, and all of their bytes."""
+        sent, to_send = self._puts.long_bytes
+        received, to_receive = self._bodies.long_bytes
+        return sent + received, to_send + to_receive
+
     def welcomed(self, welcome: m.Welcome) -> None:
         """Records the queue manager that sends the next answers."""
         self._name = welcome.name

@@ -23,6 +23,14 @@ class ArrivingBodies:
         self._order = PieceOrder()
         self._data: dict[int, bytearray] = {}
         self._complete: set[int] = set()
+        self._received: dict[int, int] = {}  # number of bytes of the bodies that are incomplete
+
+    @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The number of bytes of incomplete bodies that arrived, and the sizes of these bodies."""
+        numbers = list(self._received)  # Another thread may ask.
+        sizes = [len(self._data.get(number, b"")) for number in numbers]
+        return sum(self._received.get(number, 0) for number in numbers), sum(sizes)
 
     def take(self, piece: m.Piece) -> None:
         """Stores a *piece*.
@@ -39,7 +47,9 @@ class ArrivingBodies:
             self._complete.discard(body)
             self._data[body] = bytearray(size)
         self._data[body][offset : offset + len(data)] = data
+        self._received[body] = offset + len(data)
         if is_last:
+            del self._received[body]
             self._complete.add(body)
 
     def filled(self, answer: m.Deliver) -> m.Deliver:

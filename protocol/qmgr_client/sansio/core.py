@@ -91,10 +91,10 @@ class ClientCore:
         self._unanswered = PendingCancels(self._settles)
         parts = self._puts, self._settles, self._requests, self._consumers
         self._send_order = SendOrder(*parts, self._unanswered, self._units, self._proof)
-        self._answers = AnswerRouter(*parts, self._proof)
+        self.answers = AnswerRouter(*parts, self._proof)
         greetings = row(m.AuthChallenge, self._on_challenge), row(m.Welcome, self._on_welcome)
         others = row(m.Goaway, self._on_goaway), row(m.Ping, self._on_ping)
-        self._handlers = dict((*self._answers.handlers(), *greetings, *others))
+        self._handlers = dict((*self.answers.handlers(), *greetings, *others))
 
     @property
     def is_open(self) -> bool:
@@ -239,8 +239,7 @@ class ClientCore:
 
     def abandon(self, ticket: int) -> None:
         """Drops a request. Messages that a dropped get still receives are returned unread."""
-        cancel = self._requests.abandon(ticket)
-        if cancel is not None:
+        if (cancel := self._requests.abandon(ticket)) is not None:
             self._unanswered.add(cancel)
 
     def consume(
@@ -269,7 +268,7 @@ class ClientCore:
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
         """Returns the next message of a consumer, or None if no message is buffered."""
         self.start_next(ticket, now_ms)
-        return self._consumers.next_message(ticket, self._answers.home, now_ms)
+        return self._consumers.next_message(ticket, self.answers.home, now_ms)
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
         """Starts the lease of a consumer's next message if no lease has started recently.
@@ -386,9 +385,8 @@ class ClientCore:
         connection = self._connection
         if connection is None or connection.is_closed:
             return
-        limits = self.welcome
         try:
-            ping = connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+            ping = connection.poll(now_ms, self.welcome.heartbeat_ms, self.welcome.liveness_ms)
         except LivenessExpired as error:
             self._send_now(m.Goaway(error.code, str(error)))
             self._events.append(Disconnected(error.code, str(error), 0))
@@ -435,8 +433,8 @@ class ClientCore:
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # resumes the session
-        self._answers.welcomed(welcome)
-        self._settles.connected_to(self._answers.home)
+        self.answers.welcomed(welcome)
+        self._settles.connected_to(self.answers.home)
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:

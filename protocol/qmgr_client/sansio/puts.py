@@ -105,6 +105,12 @@ class Puts:
         return len(self._waiting) + len(self._behind) + is_new
 
     @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The number of bytes of the long put that were sent, and its size, or (0, 0)."""
+        long = self._long
+        return (0, 0) if long is None else (long.body.sent_bytes, long.body.size)
+
+    @property
     def is_recovering(self) -> bool:
         """Whether puts of an earlier connection must still be repeated."""
         return bool(self._resend or (self._sent and not self._stream))

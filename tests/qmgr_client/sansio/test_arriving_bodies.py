@@ -56,6 +56,17 @@ def test_message_in_pieces_is_received_by_a_consumer_and_uses_its_credit() -> No
     assert pair.core._consumers.open[consume.request_id].held_bytes == len(ITEM) - m.DELIVERY_BYTES
 
 
+def test_progress_counts_the_bodies_that_are_incomplete() -> None:
+    pair = Scripted().connect()
+    size = len(ITEM) - m.DELIVERY_BYTES
+    pieces, _ = cut(ITEM)
+    found = [pair.core.answers.long_bytes]
+    for piece in pieces:
+        pair.say(piece)
+        found.append(pair.core.answers.long_bytes)
+    assert found == [(0, 0), (PIECE_BYTES, size), (2 * PIECE_BYTES, size), (0, 0)]
+
+
 def test_fields_after_the_record_are_read() -> None:
     pair = Scripted().connect()
     ticket, get = got(pair)
