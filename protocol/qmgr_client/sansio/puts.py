@@ -78,7 +78,7 @@ class Puts:
         self._batch_max = BATCH_MESSAGES_MAX if coalesce else 1
         self._waiting: deque[PendingPut | Commit] = deque()
         self._waiting_bytes = 0
-        self._long: _LongPut | None = None
+        self.long: _LongPut | None = None  # the put whose pieces are being sent
         self._behind: deque[PendingPut | Commit] = deque()
         self._behind_queues: set[str] = set()  # queues of the long put and of the puts behind it
         self._sent: dict[int, PendingPut | Commit] = {}
@@ -90,6 +90,7 @@ class Puts:
         self._next_id = 1
         self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
+        self._limits: m.Welcome | None = None  # limits to which the next two values belong
         self._piece_bytes = 0  # size of the pieces of long puts on this connection, or 0
         self._record_max_bytes = 0  # size of the longest record on this connection
         self._flight_bytes = 0  # size of the puts in flight on this connection, in bytes
@@ -101,13 +102,13 @@ class Puts:
     @property
     def _unsent(self) -> int:
         """The number of puts without an id."""
-        is_new = self._long is not None and not self._long.seq_id
+        is_new = self.long is not None and not self.long.seq_id
         return len(self._waiting) + len(self._behind) + is_new
 
     @property
     def long_bytes(self) -> tuple[int, int]:
         """The number of bytes of the long put that were sent, and its size, or (0, 0)."""
-        long = self._long
+        long = self.long
         return (0, 0) if long is None else (long.body.sent_bytes, long.body.size)
 
     @property
@@ -225,10 +226,8 @@ class Puts:
         """
         if not self._stream:
             return None
-        if self._long is not None and self._long.seq_id and self._long.seq_id not in self._sent:
-            self._end_long()  # An answer resolved the repeated put.
-        self._piece_bytes = piece_bytes(limits.piece_max_bytes)
-        self._record_max_bytes = record_limit(limits, FRAME_BYTES)
+        if limits is not self._limits:
+            self._adapt(limits)
         first_id, queue, records, size = 0, "", list[bytes](), 0
         batch_bytes_max = min(BATCH_BYTES_MAX, limits.frame_max_bytes - FRAME_BYTES)
         last_id = self._commit_id + limits.put_window_messages
@@ -255,20 +254,31 @@ class Puts:
             return None
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
+    def _adapt(self, limits: m.Welcome) -> None:
+        self._limits = limits
+        self._piece_bytes = piece_bytes(limits.piece_max_bytes)
+        self._record_max_bytes = record_limit(limits, FRAME_BYTES)
+
     def _peek(self) -> tuple[int, PendingPut | Commit] | None:
         """Returns the next put to send in one frame, and its id, or None.
 
         Refuses puts that are too long, and begins to send the next long put.
         """
+        if self.long is not None and self.long.seq_id and self.long.seq_id not in self._sent:
+            self._end_long()  # An answer resolved the repeated put.
         while self._resend:
             seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
                 if not self._is_long(put):
                     return seq_id, put
-                if self._long is None:
+                if self.long is None:
                     self._begin(put, seq_id)
                 return None
             self._resend.popleft()
+        return self._peek_waiting() if self._waiting else None
+
+    def _peek_waiting(self) -> tuple[int, PendingPut | Commit] | None:
+        """Returns the next put to send for the first time, as :meth:`_peek` does."""
         limit = self._record_max_bytes
         while self._waiting:
             put = self._waiting[0]
@@ -278,13 +288,11 @@ class Puts:
                 text_ = too_large_text(own_bytes(put.record), limit)
                 self._done(put, RequestError(ErrorCode.MESSAGE_TOO_LARGE, text_))
             elif type(put) is Commit:  # It takes effect after the puts before it.
-                return (self._new_id(), put) if self._long is None else None
-            elif self._long is None and self._is_long(put):
+                return (self._new_id(), put) if self.long is None else None
+            elif self.long is None and self._is_long(put):
                 self._begin(put, 0)
                 self._waiting.popleft()
-            elif self._long is not None and (
-                put.queue in self._behind_queues or self._is_long(put)
-            ):
+            elif self.long is not None and (put.queue in self._behind_queues or self._is_long(put)):
                 self._behind.append(put)
                 self._behind_queues.add(put.queue)
                 self._waiting.popleft()
@@ -297,7 +305,7 @@ class Puts:
 
     def _begin(self, put: PendingPut | Commit, seq_id: int) -> None:
         body = OutgoingBody(PUT_BODY, put.record, self._piece_bytes)
-        self._long = _LongPut(put, seq_id, body)
+        self.long = _LongPut(put, seq_id, body)
         self._behind_queues.add(put.queue)
 
     def _new_id(self) -> int:
@@ -307,9 +315,9 @@ class Puts:
 
     def take_piece(self, limits: m.Welcome) -> m.Piece | m.Put | None:
         """Returns the next piece of the long put, or the put after its last piece, or None."""
-        if self._long is None:
+        if self.long is None:
             return None
-        put, seq_id, body = self._long
+        put, seq_id, body = self.long
         if (piece := body.next()) is not None:
             return piece
         is_full = self._flight_bytes and self._flight_bytes + FRAME_BYTES > limits.put_window_bytes
@@ -326,16 +334,16 @@ class Puts:
         return m.Put(self._stream, seq_id, self._commit_id, put.queue, [b""], [], [[0, PUT_BODY]])
 
     def _end_long(self) -> None:
-        self._long = None
+        self.long = None
         self._waiting.extendleft(reversed(self._behind))
         self._behind.clear()
         self._behind_queues.clear()
 
     def _stop_long(self) -> None:
-        """Stops to send the long put. A put without an id waits again, before the others."""
-        if self._long is not None:
-            if not self._long.seq_id:
-                self._behind.appendleft(self._long.put)
+        """Stops sending the long put. A put without an id waits again, before the others."""
+        if self.long is not None:
+            if not self.long.seq_id:
+                self._behind.appendleft(self.long.put)
             self._end_long()
 
     def _pop(self, seq_id: int, put: PendingPut | Commit) -> None:

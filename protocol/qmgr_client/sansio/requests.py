@@ -104,8 +104,8 @@ def unit_put(
 class Requests:
     """All requests that have no answer yet.
 
-    Invariant: each request is in one of ``_waiting``, ``_gets``, ``_long`` and ``open``. Gets wait
-    separately because they must not overtake the repeated puts of an earlier connection. ``_long``
+    Invariant: each request is in one of ``_waiting``, ``_gets``, ``long`` and ``open``. Gets wait
+    separately because they must not overtake the repeated puts of an earlier connection. ``long``
     begins with a UnitPut whose pieces are being sent. Later UnitPuts of units in it wait behind it.
     """
 
@@ -115,12 +115,12 @@ class Requests:
         self._events = events
         self._waiting: deque[Request] = deque()
         self._gets: deque[Request] = deque()
-        self._long: deque[Request] = deque()
-        self._body: OutgoingBody | None = None  # rest of the first request in ``_long``
+        self.long: deque[Request] = deque()
+        self._body: OutgoingBody | None = None  # rest of the first request in ``long``
 
     def __len__(self) -> int:
         """Returns the number of requests without an answer."""
-        return len(self._waiting) + len(self._gets) + len(self._long) + len(self.open)
+        return len(self._waiting) + len(self._gets) + len(self.long) + len(self.open)
 
     def add(self, request: Request) -> None:
         """Queues a request until the window has room for it."""
@@ -129,7 +129,7 @@ class Requests:
     def has_next(self, *, gets: bool) -> bool:
         """Returns whether a request waits to be sent. Gets count only if *gets* is true."""
         while self._waiting and self._waits_for_pieces(self._waiting[0]):
-            self._long.append(self._waiting.popleft())
+            self.long.append(self._waiting.popleft())
         return bool(self._waiting or (gets and self._gets))
 
     def take(self, request_id: int, now_ms: int) -> m.Message:
@@ -141,7 +141,7 @@ class Requests:
     def _waits_for_pieces(self, request: Request) -> bool:
         if not request.is_step:
             return False
-        return bool(request.record) or any(request.unit is found.unit for found in self._long)
+        return bool(request.record) or any(request.unit is found.unit for found in self.long)
 
     def take_piece(
         self, limits: m.Welcome, request_id: Callable[[], int] | None
@@ -150,9 +150,9 @@ class Requests:
 
         *request_id* returns the id of the request. If it is None, no request may be sent.
         """
-        if not self._long:
+        if not self.long:
             return None
-        request = self._long[0]
+        request = self.long[0]
         if request.record:
             if self._body is None:
                 size = pieces_for(request.record, limits)
@@ -161,16 +161,16 @@ class Requests:
                 return piece
         if request_id is None:
             return None
-        self._long.popleft()
+        self.long.popleft()
         self._body = None
         number = request_id()
         self.open[number] = request
         return request.under(number, 0)
 
     def _stop_long(self) -> None:
-        """Stops to send the long UnitPuts, so that they wait again before the other requests."""
-        self._waiting.extendleft(reversed(self._long))
-        self._long.clear()
+        """Stops sending the long UnitPuts, so that they wait again before the other requests."""
+        self._waiting.extendleft(reversed(self.long))
+        self.long.clear()
         self._body = None
 
     def done(self, request_id: int, value: Any, origin: str) -> None:
@@ -249,13 +249,13 @@ class Requests:
 
     def abandon(self, ticket: int) -> m.Cancel | None:
         """Drops a request. Returns the message that cancels the request, or None."""
-        for waiting in (self._waiting, self._gets, self._long):
+        for waiting in (self._waiting, self._gets, self.long):
             for request in waiting:
                 if request.ticket == ticket and type(request.message) is m.UnitBackout:
                     request.is_abandoned = True  # A backout is still sent.
                     return None
                 if request.ticket == ticket:
-                    if waiting is self._long and request is waiting[0]:
+                    if waiting is self.long and request is waiting[0]:
                         self._body = None
                     waiting.remove(request)
                     self._refused_in_unit(request, _ABANDONED)

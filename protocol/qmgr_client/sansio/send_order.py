@@ -62,12 +62,8 @@ class SendOrder:
         self, limits: m.Welcome, used: int, now_ms: int, *, has_slot: bool
     ) -> m.Message | None:
         """Returns the next message that is neither a settle nor one of a long record, or None."""
-        puts, settles, requests, window = (
-            self._puts,
-            self._settles,
-            self._requests,
-            limits.request_window,
-        )
+        puts, settles, requests = self._puts, self._settles, self._requests
+        window = limits.request_window
         # A get may wait for a long time. Therefore, gets leave part of the window to other
         # requests, and all requests leave part of the window to settles.
         may_wait = used < max(window - window // 4, 1)
@@ -95,6 +91,8 @@ class SendOrder:
         After the last piece, returns the message that names the body.
         """
         self._is_piece_due = False
+        if self._puts.long is None and not self._requests.long:
+            return None
         self._is_unit_due = not self._is_unit_due
         request_id = self.request_id if has_slot else None
         if self._is_unit_due:
