@@ -28,8 +28,8 @@ JSON_KEYS = """\
   sequence_id                    id on the link if the queue is a link's
   group, number, last            as in "qmctl group ls"; null without a group
   persistent                     whether it survives a restart of the daemon
-  body_bytes, body               size; the body as text, or null if not text (in
-                                 a browse, only the beginning of a long body)
+  body_bytes, body               size; the body as text, or null if not text;
+                                 a browse shows the beginning of a long body
   body_base64                    the body if it is not text, else null
   damage                         the reason if the record is unreadable, or ""
 """
