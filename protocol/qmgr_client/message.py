@@ -13,6 +13,7 @@ from qmgr_client.outgoing import Outgoing as Outgoing
 from qmgr_client.outgoing import PutResult as PutResult
 from qmgr_client.outgoing import encode as encode
 from qmgr_protocol import record as records
+from qmgr_protocol.cut_record import shortened
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.messages import (
@@ -97,19 +98,25 @@ class Message(NamedTuple):
     topic: str = ""  # topic to which the message was published
     # Order of the browse that read the message, as a number of the protocol.
     browse_order: int | None = None
+    cut_bytes: int = 0  # number of bytes at the end of the body that a browse left out
 
     def __repr__(self) -> str:
         """Returns a description on one line.
 
         The description omits the body, which may be long or secret.
         """
-        text = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
+        text = f"{self.uid or 'no UID'} of {self.queue}: {self.body_bytes} bytes"
         text += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
         if self.group is not None:
             text += f", group {shown(self.group.id)} number {self.group.number}"
         if self.topic:
             text += f", topic {self.topic}"
         return f"<Message {text}{', damaged' if self.damage else ''}>"
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of the body, including the bytes that a browse of a long message left out."""
+        return len(self.body) + self.cut_bytes
 
     @property
     def lease_key(self) -> tuple[int, bytes]:
@@ -289,12 +296,30 @@ def decode(
     )
 
 
+def decode_cut(item: bytes, queue: str, front_bytes: int) -> Message:
+    """Returns the message of a browsed item that has only *front_bytes* of the record, and its UID.
+
+    Raises:
+        FieldInvalid: The item does not contain these bytes.
+    """
+    head, data = item[:DELIVERY_BYTES], item[DELIVERY_BYTES:]
+    front = data[:front_bytes]
+    origin_length = front[records.ORIGIN_LENGTH_AT] if len(front) > records.ORIGIN_LENGTH_AT else 0
+    end = front_bytes + (origin_length + records.TIMESTAMP.size if origin_length else 0)
+    try:
+        record, cut_bytes = shortened(front, data[front_bytes:end])
+    except RequestError as error:
+        raise FieldInvalid("Ok", "cut", error.text) from error
+    return decode(head + record + data[end:], queue, 0)._replace(cut_bytes=cut_bytes)
+
+
 def record_bytes(item: bytes) -> int:
     """Returns the length of the record in a delivery item. Credit in bytes counts this length."""
     size = len(item) - DELIVERY_BYTES
     if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
         return max(size, 0)
-    return len(split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
+    found = records.size_of(item[DELIVERY_BYTES : DELIVERY_BYTES + records.HEAD_BYTES])
+    return found if 0 < found <= size else size
 
 
 def is_redelivered(item: bytes) -> bool:

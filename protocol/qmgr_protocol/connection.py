@@ -29,8 +29,7 @@ FRAME_MAX_LEAST_BYTES = 64 * 1024
 STORE_ID_BYTES = 16
 JOINED_MAX_BYTES = 256 * 1024  # maximum size of a put that is joined from several puts
 _PUT = layout.NUMBERS[m.Put]
-# number of elements of a put without extras. A client never sends extras.
-_PUT_ELEMENTS = len(m.Put._fields)
+_PUT_ELEMENTS = 1 + layout.written_always(m.Put)  # elements of a put without extras and bodies
 
 
 class VersionUnsupported(RemoteProtocolError):
@@ -190,9 +189,10 @@ class Connection:
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
             return False
-        stream, first_id, seen, queue, records, extras = last
+        stream, first_id, seen, queue, records, extras, bodies = last
         if (
             extras
+            or bodies
             or not type(array[1]) is type(array[2]) is type(array[3]) is int
             or array[2] != first_id + len(records)
             or array[1] != stream
@@ -246,8 +246,15 @@ class Connection:
             self._decoder = FrameDecoder()  # Nothing reads the rest of its buffer.
         self.state = after
         role = self.hello.role if self.hello else ""
-        self._may_send = moves(after, self.side, role)
-        self._may_receive = moves(after, self.peer_side, role)
+        of_peer, of_own = self._accept_pieces()
+        self._may_send = moves(after, self.side, role, accepts_pieces=of_peer)
+        self._may_receive = moves(after, self.peer_side, role, accepts_pieces=of_own)
+
+    def _accept_pieces(self) -> tuple[bool, bool]:
+        """Returns whether the peer accepts pieces, and whether this side does."""
+        dialler = self.hello is not None and self.hello.piece_max_bytes > 0
+        listener = self.welcome is not None and self.welcome.piece_max_bytes > 0
+        return (listener, dialler) if self.side is Side.DIALLER else (dialler, listener)
 
     def _shown(self, message: m.Message) -> str:
         return f"{type(message).__name__} when {self._shown_state()}"
@@ -269,14 +276,14 @@ def _check_hello(hello: m.Hello) -> None:
     elif len(hello.name) > CLIENT_NAME_MAX:
         why = f"{len(hello.name)} characters; the limit for a client is {CLIENT_NAME_MAX}"
         raise FieldInvalid("Hello", "name", why)
-    _check_frame_max(hello)
+    _check_sizes(hello)
 
 
 def _check_welcome(welcome: m.Welcome) -> None:
     if welcome.version != m.VERSION:
         raise VersionUnsupported(welcome.version, welcome.version)
     _check_queue_manager(welcome)
-    _check_frame_max(welcome)
+    _check_sizes(welcome)
 
 
 def _check_queue_manager(greeting: m.Hello | m.Welcome) -> None:
@@ -287,11 +294,17 @@ def _check_queue_manager(greeting: m.Hello | m.Welcome) -> None:
         raise FieldInvalid(kind, "store_id", f"{len(store_id)} bytes instead of {STORE_ID_BYTES}")
 
 
-def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
-    size_bytes, least = greeting.frame_max_bytes, FRAME_MAX_LEAST_BYTES
+def _check_sizes(greeting: m.Hello | m.Welcome) -> None:
+    kind, size_bytes, least = (
+        type(greeting).__name__,
+        greeting.frame_max_bytes,
+        FRAME_MAX_LEAST_BYTES,
+    )
     if size_bytes < least:
-        kind = type(greeting).__name__
         raise FieldInvalid(kind, "frame_max_bytes", f"{size_bytes} is below {least}")
+    size_bytes, least = greeting.piece_max_bytes, m.PIECE_LEAST_BYTES
+    if 0 < size_bytes < least:
+        raise FieldInvalid(kind, "piece_max_bytes", f"{size_bytes} is below {least}, and not 0")
 
 
 def refusal(unknown: m.OperationUnknown) -> m.Error | None:

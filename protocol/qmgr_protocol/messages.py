@@ -77,6 +77,9 @@ GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
 EXTRAS_MAX = 2_000  # maximum number of rows of extras in a put
 HELD_RUNS_MAX = 1_000  # If more runs exist, only the lowest ones are sent.
+# Long records in pieces (pieces.py): the numbers of bodies, the longest piece, and the shortest
+# body, which is also the shortest first piece.
+BODIES_MAX, PIECE_MAX_BYTES, PIECE_LEAST_BYTES = 4, 256 * 1024, 68_000
 
 
 # -- types of fields
@@ -107,6 +110,11 @@ _EXTRAS = _rows(
     field.mapping(10, field.text(20), field.either(field.binary(65_536), field.U64)),
     length_max=EXTRAS_MAX,
 )
+_BODY = field.integer(1, BODIES_MAX)
+Body: TypeAlias = Annotated[int, _BODY]
+Bodies: TypeAlias = Annotated[list[list[int]], _rows(field.U32, _BODY, length_max=BODIES_MAX)]
+BodySize: TypeAlias = Annotated[int, field.integer(PIECE_LEAST_BYTES, 2**32 - 1)]
+PieceData: TypeAlias = Annotated[bytes, field.binary(PIECE_MAX_BYTES)]
 MessagesMax: TypeAlias = Annotated[int, field.integer(1, GET_MAX_MESSAGES)]
 WaitMs: TypeAlias = Annotated[int, field.integer(0, WAIT_MAX_MS)]
 LeaseMs: TypeAlias = Annotated[int, _LEASE_MS]
@@ -140,6 +148,7 @@ class Hello(NamedTuple):
 
     auth_method: The method of the login, or "none". auth_data has the first message of the login.
     session: The secret of the last welcome, to resume that session; empty for a new session.
+    piece_max_bytes: The longest piece that the sender accepts; 0 if it accepts no pieces.
     """
 
     magic: Text
@@ -155,6 +164,7 @@ class Hello(NamedTuple):
     auth_method: Text = "none"
     auth_data: AuthData = b""
     session: UpTo64Bytes = b""
+    piece_max_bytes: U64 = 0
 
 
 @message(
@@ -171,6 +181,7 @@ class Welcome(NamedTuple):
     session: A secret with which the next connection of the client resumes the session.
     auth_data: The proof of the listener that it knows the user. Empty without a login. For a token,
     the remaining time of the connection in ms, as eight bytes, big-endian.
+    piece_max_bytes: The same as in Hello.
     """
 
     version: U32
@@ -188,6 +199,7 @@ class Welcome(NamedTuple):
     liveness_ms: U64 = 30_000
     session: UpTo64Bytes = b""
     auth_data: AuthData = b""
+    piece_max_bytes: U64 = 0
 
 
 @message(10, moves=(Move(State.GREETING, Side.LISTENER, State.CHALLENGED),))
@@ -303,16 +315,19 @@ class Committed(NamedTuple):
     matched: Matched = []
 
 
-@message(26, listener=Role.ANY)
+@message(26, listener=Role.ANY, left_out_from="bodies")
 class Deliver(NamedTuple):
     """Delivers messages that are leased to a get or a consumer.
 
     items: Binaries, each of a DELIVERY head and a record.
+    bodies: Rows [index, body] of the items whose record was sent in pieces. Such an item has no
+    bytes of the record.
     """
 
     request_id: Id
     queue_id: U32
     items: Binaries
+    bodies: Bodies = []
 
 
 @message(28, listener=Role.ANY)
@@ -339,6 +354,20 @@ class Blocked(NamedTuple):
 
 
 # -- puts
+
+
+@message(36, dialler=Role.ANY, listener=Role.ANY)
+class Piece(NamedTuple):
+    """Carries bytes of a long record. A later Put, UnitPut or Deliver names the body.
+
+    size: The size of the whole record.
+    offset: The place of data in the record. 0 begins the body from scratch.
+    """
+
+    body: Body
+    size: BodySize
+    offset: U64
+    data: PieceData
 
 
 @request(
@@ -376,6 +405,7 @@ class Put(NamedTuple):
     queue: On a link, both queue and records are empty for ids whose messages no longer exist.
     extras: On a link, rows [index, map] with the remaining time, the delay and the note of a
     record.
+    bodies: Rows [index, body] of the records that were sent in pieces. Each of them is empty here.
     """
 
     stream: Id
@@ -384,6 +414,7 @@ class Put(NamedTuple):
     queue: Name
     records: Binaries
     extras: Annotated[list[list[Any]], _EXTRAS] = []
+    bodies: Bodies = []
 
 
 # -- units of work
@@ -404,18 +435,21 @@ class UnitBegin(NamedTuple):
     ok_value=field.row(
         _rows(field.U32, field.U32, field.LONG_TEXT), _rows(field.U32, field.U64, field.U32)
     ),
+    left_out_from="bodies",
 )
 class UnitPut(NamedTuple):
     """Puts records in a unit of work. OK value: [refused [index, code, text], stamped].
 
     stamped: Runs [index of the first, its timestamp, count]. Indexes and timestamps increase by
     one.
+    bodies: The same as in Put.
     """
 
     request_id: Id
     unit: Id
     queue: Name
     records: Binaries
+    bodies: Bodies = []
 
 
 @request(32, Need(Right.CONNECT), Growth.ITSELF, answered_by=AnsweredBy.COMMITTED)
@@ -1407,7 +1441,7 @@ class CursorDelete(NamedTuple):
 # -- the unions, for type checkers
 
 Greeting: TypeAlias = (
-    Hello | Welcome | AuthChallenge | AuthAnswer | TokenRenew | Goaway | Ping | Pong
+    Hello | Welcome | AuthChallenge | AuthAnswer | TokenRenew | Goaway | Ping | Pong | Piece
 )
 Answer: TypeAlias = Ok | Error | Ended | Committed | Deliver | Settled | Blocked
 # An Ok, an Error, a Deliver or an Ended refers to one of these requests by its id.

@@ -6,13 +6,14 @@ Rule 2: FROM_DIALLER and FROM_LISTENER list the messages that each side may send
 Rule 3: if the dialler's hello has the role client, no message in QUEUE_MANAGER_ONLY is sent. Two
         queue managers may send each other the same messages, because one connection carries links
         in both directions.
-Rule 4: after the peer broke the protocol, a Goaway may be sent, and no further message is accepted.
-Rule 5: CLOSED is final. Messages that arrive later were already in transit, and are dropped.
+Rule 4: no piece is sent to an end whose greeting does not accept pieces.
+Rule 5: after the peer broke the protocol, a Goaway may be sent, and no further message is accepted.
+Rule 6: CLOSED is final. Messages that arrive later were already in transit, and are dropped.
 """
 
 from collections.abc import Mapping
 
-from qmgr_protocol.messages import OPERATIONS, Message
+from qmgr_protocol.messages import OPERATIONS, Message, Piece
 from qmgr_protocol.operation import Operation, Role
 from qmgr_protocol.states import Side, State
 
@@ -47,26 +48,34 @@ TRANSITIONS: dict[tuple[State, Side, _Kind], State] = {
 }
 
 
-def moves(state: State, sender: Side, role: str) -> Mapping[_Kind, State]:
+def moves(
+    state: State, sender: Side, role: str, *, accepts_pieces: bool = True
+) -> Mapping[_Kind, State]:
     """Returns the messages that *sender* may send in *state*, each with the next state.
 
-    *role* is the role in the dialler's hello.
+    *role* is the role in the dialler's hello. *accepts_pieces* is a property of the other end.
     """
-    return _MOVES[state, sender, role == "queue-manager"]
+    return _MOVES[state, sender, role == "queue-manager", accepts_pieces]
 
 
-def _moves(state: State, side: Side, *, is_manager: bool) -> dict[_Kind, State]:
+def _moves(
+    state: State, side: Side, *, is_manager: bool, accepts_pieces: bool
+) -> dict[_Kind, State]:
     return {
         kind: after
         for (before, sender, kind), after in TRANSITIONS.items()
         if (before, sender) == (state, side)
         and (is_manager or (side, kind) not in QUEUE_MANAGER_ONLY)
+        and (accepts_pieces or kind is not Piece)
     }
 
 
 _MOVES = {
-    (state, side, is_manager): _moves(state, side, is_manager=is_manager)
+    (state, side, is_manager, accepts_pieces): _moves(
+        state, side, is_manager=is_manager, accepts_pieces=accepts_pieces
+    )
     for state in State
     for side in Side
     for is_manager in (False, True)
+    for accepts_pieces in (False, True)
 }

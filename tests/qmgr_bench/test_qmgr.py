@@ -1,4 +1,7 @@
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from unittest.mock import patch
 
 import pytest
 
@@ -6,8 +9,11 @@ from qmgr_bench import qmgr
 from qmgr_bench.load import Load, LoadFailed, Plan
 from qmgr_bench.qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.record import decode
+from qmgr_protocol.states import Side
 from tests.qmgr_tools.conftest import Daemon
 
 pytestmark = pytest.mark.process
@@ -87,3 +93,34 @@ def test_refused_request_is_raised(own_daemon: Daemon) -> None:
             control.ask(m.QueueShow, "Q")
         assert refusal.value.code == ErrorCode.QUEUE_UNKNOWN
         assert control.cpu_ms() > 0
+
+
+def test_long_record_is_sent_and_received_in_pieces() -> None:
+    """A consumer returns the credit for all bytes of the record."""
+    near, far = socket.socketpair()
+    listener = Connection(Side.LISTENER)
+
+    def answer() -> None:
+        listener.receive(far.recv(4_096), 0)
+        welcome = m.Welcome(1, "QM", b"s" * 16, 1, piece_max_bytes=PIECE_BYTES)
+        far.sendall(listener.send(welcome))
+        listener.receive(far.recv(4_096), 0)
+        far.sendall(listener.send(m.Ok(1, [1, 0, []])))
+
+    with ThreadPoolExecutor() as pool, near, far, patch.object(qmgr, "dial", return_value=near):
+        answered = pool.submit(answer)
+        wire = Wire("unix:/x", "test")
+        record = records([b"x" * 600_000])[0]
+        sender = QmgrSender(wire, "Q", [record] * POOL, coalesce=True)
+        answered.result()
+        *pieces, put = [message for message, _ in listener.receive(sender.put(1), 0)]
+        assert b"".join(piece.data for piece in pieces) == record  # type: ignore[union-attr]
+        assert put == m.Put(1, 1, 0, "Q", [b""], [], [[0, 1]])
+        receiver = QmgrReceiver(wire, "Q", 10)
+        head = m.DELIVERY.pack(4, 1, 1, 0, 0, 0, 0)
+        frames = [listener.send(piece) for piece in pieces]  # type: ignore[arg-type]
+        frames.append(listener.send(m.Deliver(2, 3, [head], [[0, 1]])))
+        acks, got, _ = receiver.take(b"".join(frames))
+        credit = listener.receive(acks, 0)[-1][0]
+    assert got == 1
+    assert credit == m.Credit(2, 1, m.DELIVERY_BYTES + len(record))

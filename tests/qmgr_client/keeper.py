@@ -10,6 +10,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.pieces import PIECE_BYTES, PieceOrder
 from qmgr_protocol.record import Fields, Uid
 
 NAME = "QM1"
@@ -46,10 +47,15 @@ class Keeper:
         self.consumers: list[m.Consume] = []  # opened consumers, to which no messages are delivered
         self.closed_readers: list[int] = []
         self.next_due = 1  # due number that each group reports, or 0 if the group does not exist
+        self.pieces = False  # whether long messages are delivered in pieces
+        self.longest_frames: list[int] = []  # sizes of the records and pieces that arrived
+        self._order = PieceOrder()
+        self._bodies: dict[int, bytes] = {}
         self._groups = 0
         self._ids: dict[int, tuple[int, str]] = {}  # maps each sequence id to an error code or 0
         self._clock = 100
         self._answers: dict[type[Any], Callable[[Any], list[m.Message]]] = {
+            m.Piece: self._piece,
             m.ProducerOpen: self._open,
             m.Put: self._put,
             m.UnitBegin: self._begin,
@@ -74,6 +80,8 @@ class Keeper:
 
     def cut(self) -> None:
         """Records the loss of the connection."""
+        self._order = PieceOrder()
+        self._bodies.clear()
         self.units.clear()
         for handle in reversed(self.leased.copy()):
             self._back(handle)
@@ -97,9 +105,25 @@ class Keeper:
         refused = [[i, code, text] for i, (code, text) in self._ids.items() if code]
         return [m.Ok(request.request_id, [7, self._commit_id, [], refused])]
 
+    def _piece(self, piece: m.Piece) -> list[m.Message]:
+        self._order.take(piece)
+        self.longest_frames.append(len(piece.data))
+        begun = self._bodies.get(piece.body, b"") if piece.offset else b""
+        self._bodies[piece.body] = begun + piece.data
+        return []
+
+    def _records(self, put: m.Put | m.UnitPut) -> list[bytes]:
+        """Returns the records of *put*, and uses up its bodies."""
+        found = put.records.copy()
+        for index, body in put.bodies:
+            assert found[index] == b""
+            found[index] = self._bodies.pop(body)
+        self.longest_frames += map(len, put.records)
+        return found
+
     def _put(self, put: m.Put) -> list[m.Message]:
         refused, stamped = [], []
-        for seq_id, record in enumerate(put.records, put.first_id):
+        for seq_id, record in enumerate(self._records(put), put.first_id):
             if seq_id not in self._ids:
                 self._ids[seq_id] = 0, ""
                 fields = records.decode(record)
@@ -123,7 +147,7 @@ class Keeper:
         if held is None:
             return [m.Error(request.request_id, ErrorCode.UNIT_UNKNOWN, 2)]
         refused, stamped = [], []
-        for index, record in enumerate(request.records):
+        for index, record in enumerate(self._records(request)):
             fields = records.decode(record)
             body = fields.body
             if code := self.refuse.get(body) or self._doubled(request.queue, fields.uid):
@@ -188,14 +212,22 @@ class Keeper:
         found = self._selected(get)
         if not found:
             return [] if get.wait_ms > 10 else [m.Ok(get.request_id)]  # No message will come.
-        items = []
+        items, pieces, rows = [], list[m.Message](), list[list[int]]()
         for body in found[: get.messages_max]:
             self.ready[get.queue].remove(body)
             self._clock += 1
             handle = m.HANDLE.pack(4, self._clock, self._clock)
             self.leased[handle] = get.queue, body
             items.append(self._item(body))
-        return [m.Deliver(get.request_id, 3, items)]
+            if self.pieces and len(items[-1]) > PIECE_BYTES + m.DELIVERY_BYTES:
+                head, record = items[-1][: m.DELIVERY_BYTES], items[-1][m.DELIVERY_BYTES :]
+                rows.append([len(items) - 1, len(rows) + 1])
+                items[-1] = head
+                pieces += [
+                    m.Piece(len(rows), len(record), at, record[at : at + PIECE_BYTES])
+                    for at in range(0, len(record), PIECE_BYTES)
+                ]
+        return [*pieces, m.Deliver(get.request_id, 3, items, rows)]
 
     def _selected(self, wanted: m.Get | m.Browse) -> list[bytes]:
         """Returns the bodies that an id or a position in a group selects."""

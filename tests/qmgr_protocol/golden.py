@@ -93,7 +93,11 @@ MESSAGES: dict[str, m.Message] = {
     "Hello that resumes a session": m.Hello(
         m.MAGIC, 1, 1, "client", "orders-service-7", session=SESSION
     ),
+    "Hello that accepts pieces": m.Hello(
+        m.MAGIC, 1, 1, "client", "orders-service-7", piece_max_bytes=252_000
+    ),
     "Welcome": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0"),
+    "Welcome that accepts pieces": m.Welcome(1, "QM1", STORE_ID, 3, piece_max_bytes=252_000),
     "Welcome with a session": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0", session=SESSION),
     "Hello with a login": m.Hello(
         m.MAGIC,
@@ -142,6 +146,8 @@ MESSAGES: dict[str, m.Message] = {
     ),
     "Put without records": m.Put(1, 1, 0, "ORDERS", []),
     "Put to a topic": m.Put(1, 1, 0, "/flights/JFK/UA", [record.encode(RECORDS["a body"])]),
+    "Piece": m.Piece(1, 300_000, 252_000, b"the end"),
+    "Put of a record that was sent in pieces": m.Put(1, 1, 0, "ORDERS", [b""], [], [[0, 1]]),
     "Committed": m.Committed(1, 1, [], [[1, UID.timestamp, 1]]),
     "Committed with a refusal": m.Committed(
         1, 3, [[2, ErrorCode.QUEUE_FULL, "queue ORDERS holds 10 messages, at most 10"]], []
@@ -161,6 +167,7 @@ MESSAGES: dict[str, m.Message] = {
     ),
     "UnitBegin": m.UnitBegin(12, 1),
     "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
+    "UnitPut of a record that was sent in pieces": m.UnitPut(13, 1, "ORDERS", [b""], [[0, 1]]),
     "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
     "UnitBackout": m.UnitBackout(14, 1),
     "UnitBackout with a reason": m.UnitBackout(15, 2, "ValueError", "carrier XX is not known"),
@@ -170,6 +177,9 @@ MESSAGES: dict[str, m.Message] = {
     "Consume pinned groups": m.Consume(3, "ORDERS", 200, 1_048_576, order=m.PINNED),
     "Credit": m.Credit(3, 100, 524_288),
     "Deliver": m.Deliver(3, 12, [_ITEM]),
+    "Deliver of a record that was sent in pieces": m.Deliver(
+        3, 12, [_ITEM[: m.DELIVERY_BYTES]], [[0, 1]]
+    ),
     "Deliver of a publication": m.Deliver(3, 12, [_PUBLISHED]),
     "Settle": m.Settle(1, m.ACK, 12, _HANDLE),
     "Settle that releases two": m.Settle(2, m.RELEASE, 12, _HANDLE * 2),
@@ -298,6 +308,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
             "none",
             b"",
             b"",
+            0,
             {"zone": "b"},
             1,
             None,

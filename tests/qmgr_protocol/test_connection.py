@@ -11,6 +11,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.connection import JOINED_MAX_BYTES, Connection, LivenessExpired, refusal
 from qmgr_protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.states import Side, State
 from qmgr_protocol.transitions import QUEUE_MANAGER_ONLY, TRANSITIONS
 from tests.qmgr_protocol.golden import MESSAGES as GOLDEN
@@ -19,10 +20,12 @@ from tests.qmgr_protocol.strategies import MESSAGES, chunked, messages_of, mutat
 
 ROLES = ("client", "queue-manager")
 HELLO = {
-    "client": m.Hello(m.MAGIC, 1, 1, "client", "app"),
-    "queue-manager": m.Hello(m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_ID),
+    "client": m.Hello(m.MAGIC, 1, 1, "client", "app", piece_max_bytes=PIECE_BYTES),
+    "queue-manager": m.Hello(
+        m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_ID, piece_max_bytes=PIECE_BYTES
+    ),
 }
-WELCOME = m.Welcome(1, "QM1", STORE_ID, 1)
+WELCOME = m.Welcome(1, "QM1", STORE_ID, 1, piece_max_bytes=PIECE_BYTES)
 USUAL = {type(message): message for message in GOLDEN.values()} | {m.Welcome: WELCOME}
 
 
@@ -240,6 +243,7 @@ BAD_HELLOS = {
     "versions the wrong way round": HELLO["client"]._replace(version_min=9, version_max=1),
     "role": HELLO["client"]._replace(role="root"),
     "frame": HELLO["client"]._replace(frame_max_bytes=65_535),
+    "piece": HELLO["client"]._replace(piece_max_bytes=67_999),
     "name": HELLO["queue-manager"]._replace(name="x" * 65),
     "client's name": HELLO["client"]._replace(name="x" * 256),
     "store": HELLO["queue-manager"]._replace(store_id=b"x"),
@@ -247,6 +251,7 @@ BAD_HELLOS = {
 BAD_WELCOMES = {
     "version": WELCOME._replace(version=2),
     "frame": WELCOME._replace(frame_max_bytes=0),
+    "piece": WELCOME._replace(piece_max_bytes=1),
     "name": WELCOME._replace(name="a/b"),
     "store": WELCOME._replace(store_id=b""),
 }
@@ -263,6 +268,21 @@ def test_hello_that_cannot_succeed_is_refused_at_both_ends(hello: m.Hello) -> No
     with pytest.raises(LocalProtocolError):
         dialler.send(hello)
     assert dialler.state is State.IDLE
+
+
+@pytest.mark.parametrize("side", Side)
+def test_piece_is_refused_by_an_end_that_does_not_accept_pieces(side: Side) -> None:
+    connection = Connection(side)
+    if side is Side.DIALLER:
+        connection.send(HELLO["client"]._replace(piece_max_bytes=0))
+        connection.receive(frame(WELCOME), 0)
+    else:
+        connection.receive(frame(HELLO["client"]), 0)
+        connection.send(WELCOME._replace(piece_max_bytes=0))
+    assert connection.send(USUAL[m.Piece])  # The peer accepts pieces.
+    assert connection.receive(frame(USUAL[m.Piece]), 0) == []
+    assert connection.error is not None
+    assert connection.error.code == ErrorCode.STATE_VIOLATION
 
 
 def test_longest_name_of_a_client_is_taken_and_a_longer_one_told() -> None:

@@ -52,7 +52,7 @@ def test_empty_field_that_older_peers_do_not_know_is_left_out(message: Any, fiel
     assert len(array) == 1 + message._fields.index(field)
     assert layout.parse(list(array)) == message
     filled = message._replace(**{field: b"secret"})
-    assert layout.to_array(filled) == (*array, b"secret")
+    assert layout.to_array(filled) == (*array, b"secret", 0)
     assert layout.parse([*array, b"secret"]) == filled
 
 

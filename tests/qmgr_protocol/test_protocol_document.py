@@ -77,7 +77,7 @@ def _default(cell: str) -> Any:
 
 def test_states_are_those_of_the_code() -> None:
     managers = {kind for side, kind in QUEUE_MANAGER_ONLY if side is Side.DIALLER}
-    words = {"requests": FROM_DIALLER - {m.Ping, m.Pong} - managers}
+    words = {"requests": FROM_DIALLER - {m.Ping, m.Pong, m.Piece} - managers}
     found = set()
     for state, cell, sender, after in rows(section(3)):
         if state not in State.__members__ or not after:

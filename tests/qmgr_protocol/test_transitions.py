@@ -44,9 +44,16 @@ def test_either_side_may_leave_an_open_connection() -> None:
         assert TRANSITIONS[State.OPEN, side, m.Goaway] is State.CLOSED
 
 
-def test_only_heartbeats_go_both_ways_but_between_queue_managers() -> None:
+def test_only_heartbeats_and_pieces_go_both_ways_but_between_queue_managers() -> None:
     both = {kind for kind in FROM_DIALLER & FROM_LISTENER if not _is_of_managers(kind)}
-    assert both == {m.Ping, m.Pong}
+    assert both == {m.Ping, m.Pong, m.Piece}
+
+
+@pytest.mark.parametrize("side", Side)
+def test_piece_is_not_sent_to_an_end_that_does_not_accept_pieces(side: Side) -> None:
+    with_pieces = moves(State.OPEN, side, "client")
+    without = moves(State.OPEN, side, "client", accepts_pieces=False)
+    assert with_pieces.items() - without.items() == {(m.Piece, State.OPEN)}
 
 
 def _is_of_managers(kind: type[Any]) -> bool:
@@ -55,7 +62,7 @@ def _is_of_managers(kind: type[Any]) -> bool:
 
 @pytest.mark.parametrize(
     "kind",
-    [kind for kind in NUMBERS if kind in FROM_DIALLER - {m.Ping, m.Pong}],
+    [kind for kind in NUMBERS if kind in FROM_DIALLER - {m.Ping, m.Pong, m.Piece}],
     ids=lambda kind: kind.__name__,
 )
 def test_request_has_an_id_or_a_stream(kind: type[Any]) -> None:

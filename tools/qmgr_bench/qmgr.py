@@ -15,9 +15,11 @@ from typing import Any
 from qmgr_bench.load import READ_BYTES, LoadFailed, dial
 from qmgr_client.credentials import Login
 from qmgr_client.sansio.login import ClientProof, ServerUnproved
+from qmgr_client.sansio.outgoing_body import PUT_BODY, OutgoingBody, pieces_for
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
+from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
 from qmgr_protocol.tls import TlsFailed, TlsOptions, end_point, explained
@@ -65,6 +67,7 @@ class Wire:
         except (TlsFailed, ssl.SSLError) as error:
             raise LoadFailed(explained(error)) from error
         self.connection = Connection(Side.DIALLER)
+        self.body_bytes: dict[int, int] = {}  # size of the last record of each body
         self._requests = 0
         self._heard: deque[Any] = deque()
         try:
@@ -83,7 +86,7 @@ class Wire:
         server_hash = b""
         if isinstance(self.sock, ssl.SSLSocket):
             server_hash = end_point(self.sock.getpeercert(binary_form=True) or b"")
-        hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name)
+        hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name, piece_max_bytes=PIECE_BYTES)
         self.send(proof.begin(hello, server_hash))
         welcome = self.next()
         try:
@@ -111,7 +114,7 @@ class Wire:
         return self._heard.popleft()
 
     def take(self, data: bytes) -> list[Any]:
-        """Returns the messages that *data* completes, and answers pings.
+        """Returns the messages that *data* completes, and answers pings. Drops pieces.
 
         Raises:
             LoadFailed: The queue manager closes the connection or sends invalid frames.
@@ -122,12 +125,27 @@ class Wire:
                 raise LoadFailed(f"the queue manager closed the connection: {message.text}")
             if type(message) is m.Ping:
                 self.send(m.Pong(message.number))
+            elif type(message) is m.Piece:
+                self.body_bytes[message.body] = message.size
             else:
                 found.append(message)
         error: RemoteProtocolError | None = self.connection.error
         if error is not None:
             raise LoadFailed(f"the server does not use qmgrd's protocol: {error}")
         return found
+
+    def frames(self, put: m.Put) -> list[bytes]:
+        """Returns *put* as its frame, which follows the pieces of its first record if it is long.
+
+        A long record must be the only one.
+        """
+        send, size = self.connection.send, pieces_for(put.records[0], self.welcome)
+        if not size:
+            return [send(put)]
+        body = OutgoingBody(PUT_BODY, put.records[0], size)
+        frames = [send(piece) for piece in iter(body.next, None)]
+        frames.append(send(put._replace(records=[b""], bodies=[[0, PUT_BODY]])))
+        return frames
 
     def next_request(self) -> int:
         """Returns the id of a new request."""
@@ -174,13 +192,13 @@ class QmgrSender:
 
     def put(self, count: int) -> bytes:
         """Returns the bytes of the next *count* puts."""
-        send, seen, most = self._wire.connection.send, self._commit_id, self._frame_records
+        frames_of, seen, most = self._wire.frames, self._commit_id, self._frame_records
         frames = []
         while count:
             batch = min(count, most)
             at = self._next_id % POOL
             records = self._pool[at : at + batch]
-            frames.append(send(m.Put(self._stream, self._next_id, seen, self._queue, records)))
+            frames += frames_of(m.Put(self._stream, self._next_id, seen, self._queue, records))
             self._next_id += batch
             count -= batch
         return b"".join(frames)
@@ -246,7 +264,10 @@ class QmgrReceiver:
                 self._settles.append((self._settle_id, len(items)))
                 got += len(items)
                 acks += send(m.Settle(self._settle_id, m.ACK, message.queue_id, handles))
-                acks += send(m.Credit(self._consumer, len(items), sum(map(len, items))))
+                size = sum(map(len, items))
+                for _, body in message.bodies:
+                    size += self._wire.body_bytes[body]
+                acks += send(m.Credit(self._consumer, len(items), size))
             elif kind is m.Settled:
                 acked += self._settled(message)
             elif kind is not m.Ok:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
-from qmgr_client.message import Message, decode
+from qmgr_client.message import Message, decode, decode_cut
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -31,8 +31,10 @@ async def browse(
     while limit is None or count != limit:  # The daemon refuses a negative page size.
         page = PAGE_MESSAGES if limit is None else min(PAGE_MESSAGES, limit - count)
         value = await ask(m.Browse, queue, place, page, PAGE_BYTES, *selection, delayed, *groups)
-        for item in value["items"]:
-            yield decode(item, queue, 0)._replace(browse_order=groups[0])
+        cut = dict(row[:2] for row in value.get("cut", ()))
+        for index, item in enumerate(value["items"]):
+            found = decode_cut(item, queue, cut[index]) if index in cut else decode(item, queue, 0)
+            yield found._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
         if place is None:  # A page is empty if none of its messages match.

@@ -168,6 +168,16 @@ class QueueManager(Groups, Replies, Settling, Work):
         return self._core.welcome.name
 
     @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The progress of the long messages that are being put or received, in bytes.
+
+        The first number counts the transferred bytes, and the second one all bytes. Both are 0 if
+        no message of more than 252,000 bytes is in transit. Bytes of a put count when the client
+        writes them.
+        """
+        return self._core.answers.long_bytes
+
+    @property
     def admin(self) -> Admin:
         """The requests of operators for queues, links, topics, jobs, history and so on."""
         return Admin(self._ask)

@@ -29,6 +29,7 @@ from qmgr_protocol.tls import TlsFailed, TlsOptions, end_point, explained
 # The default low-water mark of uvloop is 16 bytes, which would pause writing too often.
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
+WRITE_BYTES = 1024 * 1024  # approximate number of bytes to write in a turn of the loop
 CLOSE_MAX_MS = 1_000  # maximum time to send the last bytes of a connection
 
 
@@ -282,8 +283,12 @@ class Session:
         wire = self._wire
         if wire is None or wire.transport is None or wire.transport.is_closing():
             return
-        while not wire.is_paused and (data := self.core.data_to_send(self.now_ms())):
+        rest = WRITE_BYTES
+        while rest > 0 and not wire.is_paused and (data := self.core.data_to_send(self.now_ms())):
             wire.transport.write(data)
+            rest -= len(data)
+        if rest <= 0:
+            self.wake()  # Other tasks run before the rest is written.
 
     def _wake_waiting(self) -> None:
         """Wakes about as many waiting callers as the window has room for."""

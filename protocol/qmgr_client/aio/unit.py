@@ -21,6 +21,7 @@ from qmgr_client.duration import Duration
 from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, encode, outgoing_of
+from qmgr_client.sansio.outgoing_body import record_limit
 from qmgr_client.sansio.puts import FRAME_BYTES
 from qmgr_client.sansio.units import Unit
 from qmgr_client.selection import SelectionOrUid, chosen
@@ -153,7 +154,7 @@ class UnitOfWork:
     def _record(self, outgoing: Outgoing) -> bytes:
         record = encode(outgoing)
         welcome = self._session.core.welcome
-        limit = min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_BYTES)
+        limit = record_limit(welcome, FRAME_BYTES)
         size = own_bytes(record)
         if size > limit:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, too_large_text(size, limit))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from qmgr_client.message import NOWHERE, Home
+from qmgr_client.sansio.arriving_bodies import ArrivingBodies
 from qmgr_client.sansio.consumers import Consumers
 from qmgr_client.sansio.login import ClientProof
 from qmgr_client.sansio.puts import Puts
@@ -44,21 +45,31 @@ class AnswerRouter:
         self._requests = requests
         self._consumers = consumers
         self._proof = proof
+        self._bodies = ArrivingBodies(0)  # bodies on the present connection
 
     def handlers(self) -> tuple[Row, ...]:
         """Returns the rows of the table of handlers."""
         return (
             row(m.Committed, self._on_committed),
             row(m.Settled, self._on_settled),
+            row(m.Piece, self._on_piece),
             row(m.Deliver, self._on_deliver),
             row(m.Ok, self._on_ok),
             row(m.Error, self._on_error),
             row(m.Ended, self._on_ended),
         )
 
+    @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The bytes of long messages in transit that were transferred, and all of their bytes."""
+        sent, to_send = self._puts.long_bytes
+        received, to_receive = self._bodies.long_bytes
+        return sent + received, to_send + to_receive
+
     def welcomed(self, welcome: m.Welcome) -> None:
         """Records the queue manager that sends the next answers."""
         self._name = welcome.name
+        self._bodies = ArrivingBodies(welcome.message_max_bytes)
         self.home = Home(welcome.store_id, welcome.boot)
 
     def _on_committed(self, answer: m.Committed, now_ms: int) -> None:
@@ -67,7 +78,12 @@ class AnswerRouter:
     def _on_settled(self, answer: m.Settled, now_ms: int) -> None:
         self._settles.settled(answer)
 
+    def _on_piece(self, piece: m.Piece, now_ms: int) -> None:
+        self._bodies.take(piece)
+
     def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
+        if answer.bodies:
+            answer = self._bodies.filled(answer)
         give_back, queue_id = self._settles.give_back, answer.queue_id
         if answer.request_id in self._consumers.open:
             for handle, group_return in self._consumers.delivered(answer, now_ms):

@@ -22,7 +22,7 @@ from qmgr_client.sansio.goodbye import broken_by, ended_by
 from qmgr_client.sansio.login import ClientProof, NewLogin, hello_of
 from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
-from qmgr_client.sansio.requests import Request, Requests, check
+from qmgr_client.sansio.requests import Request, Requests, check, unit_put
 from qmgr_client.sansio.send_order import SendOrder
 from qmgr_client.sansio.settles import PLAIN, PendingSettle, Settles, SettleTerms
 from qmgr_client.sansio.tick_times import TickTimes
@@ -91,10 +91,10 @@ class ClientCore:
         self._unanswered = PendingCancels(self._settles)
         parts = self._puts, self._settles, self._requests, self._consumers
         self._send_order = SendOrder(*parts, self._unanswered, self._units, self._proof)
-        self._answers = AnswerRouter(*parts, self._proof)
+        self.answers = AnswerRouter(*parts, self._proof)
         greetings = row(m.AuthChallenge, self._on_challenge), row(m.Welcome, self._on_welcome)
         others = row(m.Goaway, self._on_goaway), row(m.Ping, self._on_ping)
-        self._handlers = dict((*self._answers.handlers(), *greetings, *others))
+        self._handlers = dict((*self.answers.handlers(), *greetings, *others))
 
     @property
     def is_open(self) -> bool:
@@ -201,20 +201,19 @@ class ClientCore:
     def unit_put(self, unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]]) -> int:
         """Puts records in a unit. Each record is paired with its UID if the caller chose one.
 
+        A long record is alone in its put, which then sends it in pieces.
         RequestDone has a PutResult or a RequestError for each record.
 
         Raises:
             RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN if the unit has ended. VALUE_INVALID if
                 the records together exceed a frame.
         """
-        records = [record for record, _ in outgoing]
-        message = check(m.UnitPut, (unit.number, queue, records), self.welcome.frame_max_bytes)
+        request = unit_put(unit, queue, outgoing, self.welcome)
         unit.check()
-        ticket = self._ticket()
+        request.ticket = self._ticket()
         unit.stepped()
-        uids = [uid for _, uid in outgoing]
-        self._requests.add(Request(ticket, message, 0, unit=unit, uids=uids))
-        return ticket
+        self._requests.add(request)
+        return request.ticket
 
     def commit(self, unit: Unit) -> int:
         """Commits a unit once all its steps are answered. PutDone reports the result.
@@ -240,8 +239,7 @@ class ClientCore:
 
     def abandon(self, ticket: int) -> None:
         """Drops a request. Messages that a dropped get still receives are returned unread."""
-        cancel = self._requests.abandon(ticket)
-        if cancel is not None:
+        if (cancel := self._requests.abandon(ticket)) is not None:
             self._unanswered.add(cancel)
 
     def consume(
@@ -270,7 +268,7 @@ class ClientCore:
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
         """Returns the next message of a consumer, or None if no message is buffered."""
         self.start_next(ticket, now_ms)
-        return self._consumers.next_message(ticket, self._answers.home, now_ms)
+        return self._consumers.next_message(ticket, self.answers.home, now_ms)
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
         """Starts the lease of a consumer's next message if no lease has started recently.
@@ -305,7 +303,7 @@ class ClientCore:
         self._puts.renew(producer_id)
 
     def end(self, error: ConnectionEnded) -> None:
-        """Ends the client. All open requests, consumers and units end with *error*."""
+        """Ends the client, and with *error* all open requests, consumers and units."""
         if self.failed is not None:
             return
         self.failed = error
@@ -387,9 +385,8 @@ class ClientCore:
         connection = self._connection
         if connection is None or connection.is_closed:
             return
-        limits = self.welcome
         try:
-            ping = connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+            ping = connection.poll(now_ms, self.welcome.heartbeat_ms, self.welcome.liveness_ms)
         except LivenessExpired as error:
             self._send_now(m.Goaway(error.code, str(error)))
             self._events.append(Disconnected(error.code, str(error), 0))
@@ -411,6 +408,8 @@ class ClientCore:
                 data = connection.send(message)
                 parts.append(data)
                 size += len(data)
+                if type(message) is m.Piece:
+                    break  # Short messages of the next call must not wait for more of them.
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _send_now(self, message: m.Message) -> None:
@@ -434,8 +433,8 @@ class ClientCore:
         self.welcome = welcome
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # resumes the session
-        self._answers.welcomed(welcome)
-        self._settles.connected_to(self._answers.home)
+        self.answers.welcomed(welcome)
+        self._settles.connected_to(self.answers.home)
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:

@@ -7,6 +7,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.certificate_login import CertificateLogin
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.states import State
 from qmgr_protocol.token_login import TokenLogin
 
@@ -22,7 +23,7 @@ NewLogin: TypeAlias = Callable[[bytes], "Login"]
 def hello_of(name: str, software: str, frame_max_bytes: int) -> m.Hello:
     """Returns the hello of a client that does not log in."""
     hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name, software=software)
-    return hello._replace(frame_max_bytes=frame_max_bytes)
+    return hello._replace(frame_max_bytes=frame_max_bytes, piece_max_bytes=PIECE_BYTES)
 
 
 class ServerUnproved(RemoteProtocolError):

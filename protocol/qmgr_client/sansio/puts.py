@@ -14,6 +14,8 @@
    lost before the commit is sent, the commit is refused because its unit is lost.
 4. If the queue manager no longer knows the stream, the outcome of unanswered puts is unknown. Their
    ids must not be used again. Therefore, the stream ends, and the shell sets a new producer id.
+5. A long put is sent in pieces, and receives its id after its last piece. Meanwhile, later puts to
+   other queues are sent. Later puts to its queue wait ``_behind`` it, so that their order stays.
 """
 
 from collections import deque
@@ -22,10 +24,12 @@ from typing import Any, NamedTuple
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_client.message import PutResult
 from qmgr_client.sansio.events import Events, ProducerLost, PutDone
+from qmgr_client.sansio.outgoing_body import PUT_BODY, OutgoingBody, record_limit
 from qmgr_client.sansio.units import Commit, OpenUnits, backed_out_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import ID_END, U32, U64, array, integer, row, text
+from qmgr_protocol.pieces import PIECE_BYTES, piece_bytes
 from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000
@@ -48,11 +52,20 @@ class PendingPut(NamedTuple):
     uid: Uid | None  # UID that the caller chose
 
 
+class _LongPut(NamedTuple):
+    """A put whose pieces are being sent."""
+
+    put: PendingPut | Commit  # never a Commit, whose record is empty
+    seq_id: int  # id of a put that is repeated, or 0 if the put has no id yet
+    body: OutgoingBody
+
+
 class Puts:
     """All puts that have no result yet.
 
     Invariant: ``_sent`` is in the order of its ids. All of them are between the commit id and the
-    next id. ``_resend`` has the ids that must still be repeated on this connection.
+    next id. ``_resend`` has the ids that must still be repeated on this connection. ``_behind`` is
+    empty unless a long put is being sent.
     """
 
     def __init__(
@@ -65,6 +78,9 @@ class Puts:
         self._batch_max = BATCH_MESSAGES_MAX if coalesce else 1
         self._waiting: deque[PendingPut | Commit] = deque()
         self._waiting_bytes = 0
+        self.long: _LongPut | None = None  # the put whose pieces are being sent
+        self._behind: deque[PendingPut | Commit] = deque()
+        self._behind_queues: set[str] = set()  # queues of the long put and of the puts behind it
         self._sent: dict[int, PendingPut | Commit] = {}
         self._resend: deque[int] = deque()
         self._stream = 0  # number of the stream on this connection, or 0 if it is not open
@@ -74,11 +90,26 @@ class Puts:
         self._next_id = 1
         self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
+        self._limits: m.Welcome | None = None  # limits to which the next two values belong
+        self._piece_bytes = 0  # size of the pieces of long puts on this connection, or 0
+        self._record_max_bytes = 0  # size of the longest record on this connection
         self._flight_bytes = 0  # size of the puts in flight on this connection, in bytes
 
     def __len__(self) -> int:
         """Returns the number of puts without a result."""
-        return len(self._waiting) + len(self._sent)
+        return self._unsent + len(self._sent)
+
+    @property
+    def _unsent(self) -> int:
+        """The number of puts without an id."""
+        is_new = self.long is not None and not self.long.seq_id
+        return len(self._waiting) + len(self._behind) + is_new
+
+    @property
+    def long_bytes(self) -> tuple[int, int]:
+        """The number of bytes of the long put that were sent, and its size, or (0, 0)."""
+        long = self.long
+        return (0, 0) if long is None else (long.body.sent_bytes, long.body.size)
 
     @property
     def is_recovering(self) -> bool:
@@ -93,7 +124,7 @@ class Puts:
     def has_room(self, limits: m.Welcome) -> bool:
         """Returns whether fewer puts than a full window wait to be sent."""
         return (
-            len(self._waiting) < limits.put_window_messages
+            self._unsent < limits.put_window_messages
             and self._waiting_bytes < limits.put_window_bytes
         )
 
@@ -195,10 +226,12 @@ class Puts:
         """
         if not self._stream:
             return None
+        if limits is not self._limits:
+            self._adapt(limits)
         first_id, queue, records, size = 0, "", list[bytes](), 0
         batch_bytes_max = min(BATCH_BYTES_MAX, limits.frame_max_bytes - FRAME_BYTES)
         last_id = self._commit_id + limits.put_window_messages
-        while len(records) < self._batch_max and (found := self._peek(limits)) is not None:
+        while len(records) < self._batch_max and (found := self._peek()) is not None:
             seq_id, put = found
             flight_bytes = len(put.record) + FRAME_BYTES
             if records:
@@ -221,29 +254,97 @@ class Puts:
             return None
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
-    def _peek(self, limits: m.Welcome) -> tuple[int, PendingPut | Commit] | None:
-        """Returns the next put to send and its id, or None.
+    def _adapt(self, limits: m.Welcome) -> None:
+        self._limits = limits
+        self._piece_bytes = piece_bytes(limits.piece_max_bytes)
+        self._record_max_bytes = record_limit(limits, FRAME_BYTES)
 
-        Refuses puts that do not fit in a frame.
+    def _peek(self) -> tuple[int, PendingPut | Commit] | None:
+        """Returns the next put to send in one frame, and its id, or None.
+
+        Refuses puts that are too long, and begins to send the next long put.
         """
+        if self.long is not None and self.long.seq_id and self.long.seq_id not in self._sent:
+            self._end_long()  # An answer resolved the repeated put.
         while self._resend:
             seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
-                return seq_id, put
+                if not self._is_long(put):
+                    return seq_id, put
+                if self.long is None:
+                    self._begin(put, seq_id)
+                return None
             self._resend.popleft()
-        limit = min(limits.message_max_bytes, limits.frame_max_bytes - FRAME_BYTES)
+        return self._peek_waiting() if self._waiting else None
+
+    def _peek_waiting(self) -> tuple[int, PendingPut | Commit] | None:
+        """Returns the next put to send for the first time, as :meth:`_peek` does."""
+        limit = self._record_max_bytes
         while self._waiting:
             put = self._waiting[0]
-            if own_bytes(put.record) <= limit:
-                while self._next_id in self._used_ids:
-                    self._next_id += 1
-                return self._next_id, put
-            self._waiting.popleft()
-            self._waiting_bytes -= len(put.record)
-            text_ = too_large_text(own_bytes(put.record), limit)
-            error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, text_)
-            self._done(put, error)
+            if own_bytes(put.record) > limit:
+                self._waiting.popleft()
+                self._waiting_bytes -= len(put.record)
+                text_ = too_large_text(own_bytes(put.record), limit)
+                self._done(put, RequestError(ErrorCode.MESSAGE_TOO_LARGE, text_))
+            elif type(put) is Commit:  # It takes effect after the puts before it.
+                return (self._new_id(), put) if self.long is None else None
+            elif self.long is None and self._is_long(put):
+                self._begin(put, 0)
+                self._waiting.popleft()
+            elif self.long is not None and (put.queue in self._behind_queues or self._is_long(put)):
+                self._behind.append(put)
+                self._behind_queues.add(put.queue)
+                self._waiting.popleft()
+            else:
+                return self._new_id(), put
         return None
+
+    def _is_long(self, put: PendingPut | Commit) -> bool:
+        return len(put.record) > PIECE_BYTES and self._piece_bytes > 0
+
+    def _begin(self, put: PendingPut | Commit, seq_id: int) -> None:
+        body = OutgoingBody(PUT_BODY, put.record, self._piece_bytes)
+        self.long = _LongPut(put, seq_id, body)
+        self._behind_queues.add(put.queue)
+
+    def _new_id(self) -> int:
+        while self._next_id in self._used_ids:
+            self._next_id += 1
+        return self._next_id
+
+    def take_piece(self, limits: m.Welcome) -> m.Piece | m.Put | None:
+        """Returns the next piece of the long put, or the put after its last piece, or None."""
+        if self.long is None:
+            return None
+        put, seq_id, body = self.long
+        if (piece := body.next()) is not None:
+            return piece
+        is_full = self._flight_bytes and self._flight_bytes + FRAME_BYTES > limits.put_window_bytes
+        if is_full or (seq_id or self._new_id()) > self._commit_id + limits.put_window_messages:
+            return None
+        if seq_id:
+            self._resend.popleft()
+        else:
+            seq_id, self._next_id = self._next_id, self._next_id + 1
+            self._sent[seq_id] = put
+            self._waiting_bytes -= len(put.record)
+        self._flight_bytes += FRAME_BYTES
+        self._end_long()
+        return m.Put(self._stream, seq_id, self._commit_id, put.queue, [b""], [], [[0, PUT_BODY]])
+
+    def _end_long(self) -> None:
+        self.long = None
+        self._waiting.extendleft(reversed(self._behind))
+        self._behind.clear()
+        self._behind_queues.clear()
+
+    def _stop_long(self) -> None:
+        """Stops sending the long put. A put without an id waits again, before the others."""
+        if self.long is not None:
+            if not self.long.seq_id:
+                self._behind.appendleft(self.long.put)
+            self._end_long()
 
     def _pop(self, seq_id: int, put: PendingPut | Commit) -> None:
         if self._resend:
@@ -296,7 +397,8 @@ class Puts:
     def _resolve(self, seq_id: int, result: PutResult | RequestError) -> None:
         put = self._sent.pop(seq_id, None)
         if put is not None:
-            self._flight_bytes = max(self._flight_bytes - len(put.record) - FRAME_BYTES, 0)
+            size = FRAME_BYTES if self._is_long(put) else len(put.record) + FRAME_BYTES
+            self._flight_bytes = max(self._flight_bytes - size, 0)
             self._done(put, result)
 
     def _done(self, put: PendingPut | Commit, result: PutResult | RequestError) -> None:
@@ -306,6 +408,7 @@ class Puts:
 
     def lost(self) -> None:
         """Forgets the number of the stream, and refuses the commits that were not sent (rule 3)."""
+        self._stop_long()
         if any(type(put) is Commit for put in self._waiting):
             waiting, self._waiting = self._waiting, deque()
             for put in waiting:
@@ -320,6 +423,7 @@ class Puts:
 
     def fail(self, error: ConnectionEnded) -> None:
         """Ends every put with *error*. Puts that were sent may have been stored."""
+        self._stop_long()
         sent = error.once_sent()
         for put in self._sent.values():
             self._done(put, sent)

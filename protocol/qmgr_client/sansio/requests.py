@@ -6,7 +6,7 @@ Requests of a unit of work are not repeated, because the unit is lost with its c
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, PutResult
 from qmgr_client.sansio.events import Events, RequestDone, RequestFailed
+from qmgr_client.sansio.outgoing_body import UNIT_BODY, OutgoingBody, pieces_for
 from qmgr_client.sansio.units import OpenUnits, Unit, backed_out_error, outcomes, unit_ended_error
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
@@ -45,6 +46,7 @@ class Request:
     is_abandoned: bool = False  # whether the caller no longer wants an answer
     unit: Unit | None = None  # unit of work that the request is part of
     uids: Sequence[Uid | None] = ()  # UIDs that the caller of a UnitPut chose
+    record: bytes = b""  # record of a UnitPut that is sent in pieces
 
     @property
     def is_step(self) -> bool:
@@ -84,11 +86,27 @@ def check(kind: type[Kind], fields: tuple[Any, ...], bytes_max: int) -> Kind:
     return message
 
 
+def unit_put(
+    unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]], limits: m.Welcome
+) -> Request:
+    """Returns the request that puts records in *unit*. Its ticket is 0.
+
+    Raises:
+        RequestError: VALUE_INVALID if the records together exceed a frame.
+    """
+    records, bodies, long = [record for record, _ in outgoing], list[list[int]](), b""
+    if len(records) == 1 and pieces_for(records[0], limits):
+        (long,), records, bodies = records, [b""], [[0, UNIT_BODY]]
+    message = check(m.UnitPut, (unit.number, queue, records, bodies), limits.frame_max_bytes)
+    return Request(0, message, 0, unit=unit, uids=[uid for _, uid in outgoing], record=long)
+
+
 class Requests:
     """All requests that have no answer yet.
 
-    Invariant: each request is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait separately
-    because they must not overtake the repeated puts of an earlier connection.
+    Invariant: each request is in one of ``_waiting``, ``_gets``, ``long`` and ``open``. Gets wait
+    separately because they must not overtake the repeated puts of an earlier connection. ``long``
+    begins with a UnitPut whose pieces are being sent. Later UnitPuts of units in it wait behind it.
     """
 
     def __init__(self, events: Events, units: OpenUnits) -> None:
@@ -97,10 +115,12 @@ class Requests:
         self._events = events
         self._waiting: deque[Request] = deque()
         self._gets: deque[Request] = deque()
+        self.long: deque[Request] = deque()
+        self._body: OutgoingBody | None = None  # rest of the first request in ``long``
 
     def __len__(self) -> int:
         """Returns the number of requests without an answer."""
-        return len(self._waiting) + len(self._gets) + len(self.open)
+        return len(self._waiting) + len(self._gets) + len(self.long) + len(self.open)
 
     def add(self, request: Request) -> None:
         """Queues a request until the window has room for it."""
@@ -108,6 +128,8 @@ class Requests:
 
     def has_next(self, *, gets: bool) -> bool:
         """Returns whether a request waits to be sent. Gets count only if *gets* is true."""
+        while self._waiting and self._waits_for_pieces(self._waiting[0]):
+            self.long.append(self._waiting.popleft())
         return bool(self._waiting or (gets and self._gets))
 
     def take(self, request_id: int, now_ms: int) -> m.Message:
@@ -115,6 +137,41 @@ class Requests:
         request = (self._waiting or self._gets).popleft()
         self.open[request_id] = request
         return request.under(request_id, now_ms)
+
+    def _waits_for_pieces(self, request: Request) -> bool:
+        if not request.is_step:
+            return False
+        return bool(request.record) or any(request.unit is found.unit for found in self.long)
+
+    def take_piece(
+        self, limits: m.Welcome, request_id: Callable[[], int] | None
+    ) -> m.Message | None:
+        """Returns the next piece of a long UnitPut, or the request after its last piece, or None.
+
+        *request_id* returns the id of the request. If it is None, no request may be sent.
+        """
+        if not self.long:
+            return None
+        request = self.long[0]
+        if request.record:
+            if self._body is None:
+                size = pieces_for(request.record, limits)
+                self._body = OutgoingBody(UNIT_BODY, request.record, size)
+            if (piece := self._body.next()) is not None:
+                return piece
+        if request_id is None:
+            return None
+        self.long.popleft()
+        self._body = None
+        number = request_id()
+        self.open[number] = request
+        return request.under(number, 0)
+
+    def _stop_long(self) -> None:
+        """Stops sending the long UnitPuts, so that they wait again before the other requests."""
+        self._waiting.extendleft(reversed(self.long))
+        self.long.clear()
+        self._body = None
 
     def done(self, request_id: int, value: Any, origin: str) -> None:
         """Handles the value of a request. *origin* is the name of the queue manager.
@@ -192,12 +249,14 @@ class Requests:
 
     def abandon(self, ticket: int) -> m.Cancel | None:
         """Drops a request. Returns the message that cancels the request, or None."""
-        for waiting in (self._waiting, self._gets):
+        for waiting in (self._waiting, self._gets, self.long):
             for request in waiting:
                 if request.ticket == ticket and type(request.message) is m.UnitBackout:
                     request.is_abandoned = True  # A backout is still sent.
                     return None
                 if request.ticket == ticket:
+                    if waiting is self.long and request is waiting[0]:
+                        self._body = None
                     waiting.remove(request)
                     self._refused_in_unit(request, _ABANDONED)
                     return None
@@ -209,6 +268,7 @@ class Requests:
 
     def lost(self) -> None:
         """Queues the unanswered requests for the next connection, in their original order."""
+        self._stop_long()
         again = [request for request in self.open.values() if not request.is_abandoned]
         for request in reversed(again):
             request.was_lost = True
@@ -237,6 +297,7 @@ class Requests:
 
     def fail(self, error: ConnectionEnded) -> None:
         """Ends every request with *error*."""
+        self._stop_long()
         sent = error.once_sent()
         for request in self.open.values():
             if not request.is_abandoned:

@@ -3,6 +3,9 @@
 After a reconnect, the client first repeats the settles of the last connection. Then the client
 resumes the producer and repeats the unanswered puts. Only then does the client request messages:
 gets, consumers, credit. In this order, no message is lost and none takes effect twice.
+
+The pieces of long records leave last, so that other messages pass between them. One piece leaves
+after each frame of puts or request, so that a flood of them does not stop a long record.
 """
 
 from qmgr_client.sansio.consumers import Consumers
@@ -37,19 +40,32 @@ class SendOrder:
         self._units = units
         self._proof = proof
         self._last_id = 0
+        self._is_piece_due = False  # whether a piece leaves before the next put or request
+        self._is_unit_due = False  # whether the next piece is one of a unit of work
 
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
         """Returns the next message to send, or None."""
-        puts, settles, requests = self._puts, self._settles, self._requests
         if self._consumers.has_lapsed:
             self._give_back_lapsed()
-        window = limits.request_window
-        used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
-        if used < window and (settle := settles.take()) is not None:
+        requests, window = self._requests, limits.request_window
+        used = len(requests.open) + self._settles.frames + self._consumers.opening
+        used += bool(self._puts.open_id)
+        if used < window and (settle := self._settles.take()) is not None:
             return settle
+        has_slot = used < max(window - window // 8, 1)
+        if self._is_piece_due and (piece := self._next_piece(limits, has_slot=has_slot)):
+            return piece
+        found = self._next_short(limits, used, now_ms, has_slot=has_slot)
+        return found or self._next_piece(limits, has_slot=has_slot)
+
+    def _next_short(
+        self, limits: m.Welcome, used: int, now_ms: int, *, has_slot: bool
+    ) -> m.Message | None:
+        """Returns the next message that is neither a settle nor one of a long record, or None."""
+        puts, settles, requests = self._puts, self._settles, self._requests
+        window = limits.request_window
         # A get may wait for a long time. Therefore, gets leave part of the window to other
         # requests, and all requests leave part of the window to settles.
-        has_slot = used < max(window - window // 8, 1)
         may_wait = used < max(window - window // 4, 1)
         if self._units.ready:
             self.number_commits()
@@ -57,15 +73,31 @@ class SendOrder:
             if has_slot and not settles.is_recovering:
                 return puts.open(self.request_id())
         elif (put := puts.take(limits)) is not None:
+            self._is_piece_due = True
             return put
         is_recovered = not (puts.is_recovering or settles.is_recovering)
         if has_slot and requests.has_next(gets=is_recovered and may_wait):
+            self._is_piece_due = True
             return requests.take(self.request_id(), now_ms)
         if not is_recovered:
             return None
         if has_slot and self._consumers.has_next():
             return self._consumers.take(self.request_id())
         return self._next_unanswered(window, now_ms, has_slot=used < window)
+
+    def _next_piece(self, limits: m.Welcome, *, has_slot: bool) -> m.Message | None:
+        """Returns the next piece of a long put, or of a long put in a unit, in turns, or None.
+
+        After the last piece, returns the message that names the body.
+        """
+        self._is_piece_due = False
+        if self._puts.long is None and not self._requests.long:
+            return None
+        self._is_unit_due = not self._is_unit_due
+        request_id = self.request_id if has_slot else None
+        if self._is_unit_due:
+            return self._requests.take_piece(limits, request_id) or self._puts.take_piece(limits)
+        return self._puts.take_piece(limits) or self._requests.take_piece(limits, request_id)
 
     def _give_back_lapsed(self) -> None:
         for queue_id, handle, group_return in self._consumers.take_lapsed():

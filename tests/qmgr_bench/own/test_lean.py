@@ -1,4 +1,5 @@
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -7,6 +8,8 @@ from qmgr_bench.load import LoadFailed
 from qmgr_bench.own.lean import ID, LeanSender, template
 from qmgr_bench.qmgr import Wire, records
 from qmgr_protocol import messages as m
+from qmgr_protocol.pieces import PIECE_BYTES
+from qmgr_protocol.states import State
 
 
 @pytest.fixture
@@ -47,3 +50,16 @@ def test_lean_sender_does_not_count_a_refusal(host: Host) -> None:
         wire.sock.sendall(sender.put(1))
         with pytest.raises(LoadFailed, match="unexpected answer to put 2"):
             sender.take(wire.sock.recv(4_096))
+
+
+@pytest.mark.process
+def test_id_of_a_long_put_is_in_the_frame_after_its_pieces(host: Host) -> None:
+    record = records([b"Z" * 600_000])[0]  # The body looks like the placeholder of the id.
+    with host, Wire(host.address, "test") as wire:
+        wire.welcome = wire.connection.welcome = wire.welcome._replace(piece_max_bytes=PIECE_BYTES)
+        with patch.object(wire.connection, "_may_send", {m.Piece: State.OPEN, m.Put: State.OPEN}):
+            frame, id_at = template(wire, 3, "Q", [record])
+            ID.pack_into(frame, id_at, 2**40)
+            expected = wire.frames(m.Put(3, 2**40, 0, "Q", [record]))
+    assert len(expected) == 4
+    assert frame == b"".join(expected)

@@ -7,7 +7,8 @@ import pytest
 from qmgr_client.aio.browse import PAGE_BYTES, browse
 from qmgr_client.message import decode
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import FieldInvalid, RequestError
 from tests.qmgr_client.scripted import delivery
 
 ANY = ("", b"", b"", b"")
@@ -75,3 +76,29 @@ async def test_in_logical_order_it_goes_on_behind_no_member() -> None:
     after = decode(delivery(b"x", 7, group=(GROUP, 3, False)), "Q", 0)
     with pytest.raises(RequestError, match="VALUE_INVALID: a browse in logical order"):
         _ = [x async for x in browse(Pages(), "Q", None, after, ANY, False, (m.LOGICAL, False))]
+
+
+async def test_message_that_is_too_long_for_a_browse_is_shown_as_cut() -> None:
+    item = delivery(b"0123456789", 7, state=m.STATE_EXPIRES)
+    uid = records.encode_uid(records.Uid("QM1", 7))
+    kept = len(item) - m.DELIVERY_BYTES - len(uid) - 6
+    short = item[: m.DELIVERY_BYTES + kept] + uid + m.REMAINING.pack(5_000)
+
+    async def ask(kind: type[Any], *fields: Any) -> dict[str, Any]:
+        return {"items": [delivery(b"whole"), short], "next": None, "cut": [[1, kept]]}
+
+    any_order = (m.PHYSICAL, False)
+    whole, cut = [x async for x in browse(ask, "Q", None, None, ANY, False, any_order)]
+    assert (whole.body, whole.cut_bytes, whole.body_bytes) == (b"whole", 0, 5)
+    assert (cut.body, cut.cut_bytes, cut.body_bytes, cut.damage) == (b"0123", 6, 10, "")
+    assert (cut.uid, cut.expiry_left_ms) == (records.Uid("QM1", 7), 5_000)
+    assert "10 bytes" in repr(cut)
+
+
+@pytest.mark.parametrize("kept", [3, 24])
+async def test_item_that_is_not_cut_where_the_answer_says_is_an_error(kept: int) -> None:
+    async def ask(kind: type[Any], *fields: Any) -> dict[str, Any]:
+        return {"items": [delivery(b"", correlation_id=b"c" * 9)], "next": None, "cut": [[0, kept]]}
+
+    with pytest.raises(FieldInvalid, match=r"Ok\.cut: .* do not end within the body"):
+        _ = [x async for x in browse(ask, "Q", None, None, ANY, False, (m.PHYSICAL, False))]

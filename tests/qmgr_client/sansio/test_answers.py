@@ -31,9 +31,9 @@ def test_unwanted_message_is_returned_unread() -> None:
 
 def test_home_is_that_of_the_welcome() -> None:
     pair = Scripted()
-    assert pair.core._answers.home is NOWHERE
+    assert pair.core.answers.home is NOWHERE
     pair.connect(boot=7)
-    assert pair.core._answers.home == (STORE, 7)
+    assert pair.core.answers.home == (STORE, 7)
 
 
 def test_type_checker_refuses_a_handler_of_another_message() -> None:

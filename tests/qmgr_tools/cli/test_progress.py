@@ -1,4 +1,5 @@
 import io
+import threading
 from contextlib import redirect_stderr
 
 import pytest
@@ -75,3 +76,42 @@ def test_step_that_runs_is_named_on_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     with redirect_stderr(io.StringIO()) as silent, progress.steps(3) as step:
         step("depth", 1)
     assert silent.getvalue() == ""
+
+
+class Steps:
+    """The progress of a transfer that advances at each call, and ends *over* after the last."""
+
+    def __init__(self, *found: tuple[int, int]) -> None:
+        self.over = threading.Event()
+        self._found = list(found)
+
+    def __call__(self) -> tuple[int, int]:
+        """Returns the next progress."""
+        if len(self._found) == 1:
+            self.over.set()
+            return self._found[0]
+        return self._found.pop(0)
+
+
+def test_long_transfer_has_a_bar_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(progress, "POLL_S", 0.001)
+    mib = 1 << 20
+    steps = Steps((0, 0), (mib, 4 * mib), (2 * mib, 4 * mib), (3 * mib, 4 * mib), (0, 0))
+    with redirect_stderr(Terminal()) as stream, progress.transfer("ORDERS", steps):
+        assert steps.over.wait(10)
+    assert "ORDERS" in stream.getvalue()
+    assert "3.0/4.0 MiB" in stream.getvalue()
+
+
+def test_short_transfer_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(progress, "POLL_S", 0.001)
+    steps = Steps((1, 2), (0, 0))
+    with redirect_stderr(Terminal()) as stream, progress.transfer("ORDERS", steps):
+        assert steps.over.wait(10)
+    with redirect_stderr(io.StringIO()) as silent, progress.transfer("ORDERS", Steps((1, 2))):
+        pass
+    assert stream.getvalue() == silent.getvalue() == ""

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_client.message import decode
+from qmgr_tools.cli.failure import Failure
+from qmgr_tools.dlq import export
+from tests.qmgr_client.scripted import delivery
 from tests.qmgr_tools.conftest import Qmctl
 
 pytestmark = pytest.mark.process
@@ -48,3 +52,10 @@ def test_export_keeps_the_place_in_a_group(qm: Qmctl, queue: str, tmp_path: Path
     ]
     help_ = qm("dlq", "export", "--help").out
     assert [key for key in found[0] if key not in help_] == []
+
+
+def test_dead_letter_that_a_browse_cuts_is_not_exported_in_part() -> None:
+    message = decode(delivery(b"start"), "DEAD", 3)
+    export._kept(message)
+    with pytest.raises(Failure, match=r"cannot export message QM1\.1 of DEAD"):
+        export._kept(message._replace(cut_bytes=5_000_000))

@@ -10,6 +10,7 @@ from qmgr_tools.message.text import (
     as_object,
     as_row,
     columns_of,
+    show,
     text_of,
 )
 
@@ -93,3 +94,10 @@ def test_damaged_message_says_so() -> None:
 )
 def test_preview_is_short(body: bytes, preview: str) -> None:
     assert as_row(message(body))["preview"] == preview
+
+
+def test_end_of_a_cut_body_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = message(b"start", cut_bytes=4_999_995)
+    assert as_object(cut)["body_bytes"] == 5_000_000
+    show(cut)
+    assert capsys.readouterr().out.endswith("start\n\n(the first 5 of 5,000,000 bytes)\n")

@@ -61,6 +61,7 @@ class LeanSender:
 
 
 def template(wire: Wire, stream: int, queue: str, batch: list[bytes]) -> tuple[bytearray, int]:
-    """Returns a put of *batch* and the position of its eight-byte id."""
-    frame = wire.connection.send(m.Put(stream, ID_MARK, 0, queue, batch))
-    return bytearray(frame), frame.index(ID.pack(ID_MARK))
+    """Returns the bytes of a put of *batch*, and the position of its eight-byte id."""
+    *pieces, frame = wire.frames(m.Put(stream, ID_MARK, 0, queue, batch))
+    at = sum(map(len, pieces)) + frame.index(ID.pack(ID_MARK))
+    return bytearray(b"".join((*pieces, frame))), at

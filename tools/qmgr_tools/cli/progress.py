@@ -3,7 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
+
+PATIENCE_S = 1.0  # a transfer that takes longer has a bar
+POLL_S = 0.1
 
 
 @contextmanager
@@ -99,6 +103,36 @@ def sized(words: str) -> Iterator[Sized]:
         yield lambda words, done, total: shown.update(
             task, description=words, completed=done, total=total or None
         )
+
+
+@contextmanager
+def transfer(words: str, progress_of: Callable[[], tuple[int, int]]) -> Iterator[None]:
+    """Shows a bar of bytes while a long message is in transit for more than a second.
+
+    *progress_of* returns the bytes done and the total bytes. It is called by another thread.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = Event()
+    thread = Thread(target=_follow, args=(words, progress_of, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _follow(words: str, progress_of: Callable[[], tuple[int, int]], over: Event) -> None:
+    while not over.wait(POLL_S):
+        if not progress_of()[1] or over.wait(PATIENCE_S) or not progress_of()[1]:
+            continue
+        with sized(words) as show:
+            while (found := progress_of())[1]:
+                show(words, *found)
+                if over.wait(POLL_S):
+                    return
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools.cli import completion, output, progress
+from qmgr_tools.cli import completion, humanize, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.cli.humanize import messages
@@ -92,6 +92,13 @@ def export(
 
 def _kept(message: "Message") -> dict[str, Any]:
     """Returns the object that the file contains for a dead letter."""
+    if message.cut_bytes:
+        raise Failure(
+            Exit.FAILED,
+            f"cannot export message {message.uid} of {message.queue}",
+            f"its body of {humanize.size(message.body_bytes)} is too long for a browse",
+            f"write it to a file: qmctl get {message.queue} --uid {message.uid} --body-only > FILE",
+        )
     found = dlq_text.as_object(message)
     body = base64.b64encode(message.body).decode()
     return {key: found[key] for key in _KEPT} | {"body_base64": body}

@@ -123,7 +123,7 @@ def as_row(message: "Message") -> dict[str, Any]:
         "uid": str(message.uid),
         "origin_queue": dead.get("queue"),
         "age": age,
-        "body_bytes": len(message.body),
+        "body_bytes": message.body_bytes,
     }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_MAX
-from qmgr_tools.cli import completion, humanize, option, output
+from qmgr_tools.cli import completion, humanize, option, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import refused, usage
 from qmgr_tools.cli.humanize import messages
@@ -249,7 +249,10 @@ def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
 
 def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) -> None:
     started_s = time.monotonic()
-    with call.client(f"put on {queue}") as client:
+    with (
+        call.client(f"put on {queue}") as client,
+        progress.transfer(queue, lambda: client.long_bytes),
+    ):
         result = client.put(queue, data, **properties)
     stored = None if result.uid is None else str(result.uid)
     if call.is_json:
@@ -329,6 +332,7 @@ def get(
     got = 0
     with (
         call.client(f"get from {queue}", queue) as client,
+        progress.transfer(queue, lambda: client.long_bytes),
         grouping.getter(
             client,
             queue,

@@ -40,7 +40,7 @@ def _check_printable(received: Sequence["Message"]) -> None:
         if not message_text.is_printable(message.body):
             raise usage(
                 f"cannot print message {message.uid} of {message.queue}",
-                f"its body of {humanize.size(len(message.body))} is not plain text, and the output "
-                "is a terminal; the message was returned to the queue",
+                f"its body of {humanize.size(message.body_bytes)} is not plain text, and the "
+                "output is a terminal; the message was returned to the queue",
                 f"write it to a file: qmctl get {message.queue} --body-only > FILE",
             )

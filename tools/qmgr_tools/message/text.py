@@ -28,7 +28,8 @@ JSON_KEYS = """\
   sequence_id                    id on the link if the queue is a link's
   group, number, last            as in "qmctl group ls"; null without a group
   persistent                     whether it survives a restart of the daemon
-  body_bytes, body               size; the body as text, or null if not text
+  body_bytes, body               size; the body as text, or null if not text;
+                                 a browse shows the beginning of a long body
   body_base64                    the body if it is not text, else null
   damage                         the reason if the record is unreadable, or ""
 """
@@ -104,7 +105,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "expiry_left_ms": message.expiry_left_ms,
         "delay_ms": message.delay_ms,
         "persistent": message.persistent,
-        "body_bytes": len(message.body),
+        "body_bytes": message.body_bytes,
         **body_of(message.body),
         "damage": message.damage,
     }
@@ -136,7 +137,7 @@ def sequence_id(message: "Message") -> int | None:
 def as_row(message: "Message") -> dict[str, Any]:
     """Returns *message* as a row of COLUMNS."""
     body = text_of(message.body)
-    preview = f"({humanize.size(len(message.body))} binary)" if body is None else body
+    preview = f"({humanize.size(message.body_bytes)} binary)" if body is None else body
     preview = f"(damaged: {message.damage})" if message.damage else preview
     if len(preview) > PREVIEW_CHARACTERS:
         preview = preview[: PREVIEW_CHARACTERS - 1] + "…"
@@ -179,6 +180,8 @@ def show(message: "Message", without: Sequence[str] = ()) -> None:
     output.facts([fact for fact in FACTS if fact.key not in without], known)
     print()
     show_body(message.body)
+    if message.cut_bytes:
+        print(f"(the first {len(message.body):,} of {message.body_bytes:,} bytes)")
 
 
 def show_body(body: bytes) -> None:

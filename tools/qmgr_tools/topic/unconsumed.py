@@ -121,7 +121,7 @@ def _row(message: "Message", *, delayed: bool) -> dict[str, Any]:
         "topic": message.topic,
         "state": state,
         **_published(message.put_us),
-        "body_bytes": len(message.body),
+        "body_bytes": message.body_bytes,
         "delivered": message.delivered,
         "failed": message.failed,
         "reason": "",

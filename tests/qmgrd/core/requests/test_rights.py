@@ -14,7 +14,8 @@ from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
 HEARTBEATS = {m.Ping, m.Pong, m.TokenRenew}  # answered by the connection itself
 ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # Either end of a link may send these requests.
-REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS | {SettlePart}
+PIECES = {m.Piece}  # The put that names the body needs the rights.
+REQUESTS = FROM_DIALLER - HEARTBEATS - ANSWERS - PIECES | {SettlePart}
 
 
 def test_table_has_each_request_and_nothing_else() -> None:
