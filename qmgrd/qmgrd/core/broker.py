@@ -358,7 +358,8 @@ class Broker:
         # starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         context.working = None
-        self.streams.forget_producers(self.jobs.take_producers_gone())
+        if gone := self.jobs.take_producers_gone():
+            self.streams.forget_producers(gone)
         self.streams.end_turn()
         # Putting events changes queues and must precede the last refresh. Later events wait for the
         # next turn.
@@ -407,12 +408,11 @@ class Broker:
             or self.settlements.busy
             or self.template_pass.is_busy
             or links.is_busy
-            or (not self.context.is_maintenance and self._is_behind)
+            or (
+                not self.context.is_maintenance
+                and (self.publications.can_go_on or self.subscriptions.can_go_on)
+            )
         )
-
-    @property
-    def _is_behind(self) -> bool:
-        return self.publications.can_go_on or self.subscriptions.can_go_on
 
     def next_timer_ms(self) -> int | None:
         """Returns the store clock time at which the next turn is due, or None."""

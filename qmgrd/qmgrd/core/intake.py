@@ -112,7 +112,7 @@ class Intake:
 
     def message(self, connection: int, message: Arrived, size_bytes: int) -> None:
         """Adds a message from a peer."""
-        pending = self.of(connection)
+        pending = self._pending.get(connection) or self.of(connection)
         pending.bytes += size_bytes
         self.bytes += size_bytes
         if type(message) is m.Put:
@@ -120,16 +120,16 @@ class Intake:
             pending.put_bytes += size_bytes
         else:
             pending.messages += counts(message)
-        self._add(pending, Arrival(message, None, size_bytes))
+        if not pending.arrivals:
+            self._add_to_rotation(pending)
+        pending.arrivals.append(Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: Callable[[Broker], None]) -> None:
         """Adds an event after the earlier messages of the connection."""
-        self._add(self.of(connection), Arrival(None, event, 0))
-
-    def _add(self, pending: ConnectionArrivals, arrival: Arrival) -> None:
+        pending = self.of(connection)
         if not pending.arrivals:
             self._add_to_rotation(pending)
-        pending.arrivals.append(arrival)
+        pending.arrivals.append(Arrival(None, event, 0))
 
     def _add_to_rotation(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which was in no line, to a line, and removes its saved-up time."""
@@ -178,13 +178,13 @@ class Intake:
     def set_room(self, room_bytes: float) -> None:
         """Sets the number of bytes that may be sent before peers read answers."""
         self._unread_replies.set_room(room_bytes)
-        self._use_room()
+        if self._waiting:
+            self._use_room()
 
     def _use_room(self) -> None:
         """Continues with as many of the connections that wait for room as the room allows."""
-        if self._waiting:
-            for connection in list(self._waiting)[: self._unread_replies.long_answers]:
-                self._add_to_rotation(self._waiting.pop(connection))
+        for connection in list(self._waiting)[: self._unread_replies.long_answers]:
+            self._add_to_rotation(self._waiting.pop(connection))
 
     def begin_turn(self, now_ms: int) -> None:
         """Continues with connections whose users have read enough, or have tokens for puts."""
@@ -240,7 +240,8 @@ class Intake:
         """Continues with connections that were held for this turn, or that now have room."""
         for connection in self._unread_replies.end_turn():
             self._go_on(connection)
-        self._use_room()
+        if self._waiting:
+            self._use_room()
 
     def close(self, connection: int) -> None:
         """Drops the read-only requests of a lost connection.

@@ -184,7 +184,9 @@ class Peer:
                 if self.has_token and self.renewal.takes(message, now_ms):
                     continue
                 self._unanswered.asked(message)
-                if size_bytes <= self._short_bytes:
+                if size_bytes <= self._short_bytes or (
+                    type(message) is m.Put and self._part_limits.fits(message.records, size_bytes)
+                ):
                     self._intake.message(self.number, message, size_bytes)
                     continue
                 for part, part_bytes in parts_of(message, size_bytes, self._part_limits):

@@ -134,7 +134,8 @@ def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
 
 def put(tx: Transaction, key: bytes, row: bytes) -> None:
     """Stores *row* under *key*."""
-    tx.put(key, seal(key, row))
+    # The same value as of seal(), without a call, because each turn stores several rows.
+    tx.put(key, row + crc32(row, crc32(key)).to_bytes(SEAL_BYTES, "big"))
 
 
 def find(tx: Transaction, key: bytes, queue: str = "") -> bytes | None:

@@ -71,6 +71,8 @@ class Timers:
             begin: A function that names the work of a call and returns whether the call may be
                 made.
         """
+        if not self._heap or self._heap[0][0] > now_ms:
+            return
         due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
         while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
             entry = heappop(self._heap)

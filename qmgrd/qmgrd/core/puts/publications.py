@@ -69,7 +69,7 @@ class Publications:
         self._at = 0  # the number of parts of the batch that have been sent
         self._is_stored = False  # whether the position is stored
         self._look: Timer | None = None  # the timer for the next check for room
-        queue = self._queue
+        queue = catalogue.by_id.get(keys.PUBLICATIONS_ID)
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
         if row is not None and queue is not None:
@@ -82,16 +82,12 @@ class Publications:
         catalogue.topics.next_out = self._next
 
     @property
-    def _queue(self) -> Queue | None:
-        return self._catalogue.by_id.get(keys.PUBLICATIONS_ID)
-
-    @property
     def is_busy(self) -> bool:
         """Whether any publication has not been sent yet."""
-        queue = self._queue
-        return self._batch is not None or (
-            queue is not None and self._next < queue.counters.next_arrival
-        )
+        if self._batch is not None:
+            return True
+        queue = self._catalogue.by_id.get(keys.PUBLICATIONS_ID)
+        return queue is not None and self._next < queue.counters.next_arrival
 
     @property
     def can_go_on(self) -> bool:
@@ -109,7 +105,7 @@ class Publications:
 
     def run(self) -> None:
         """Sends publications as long as the turn has rows left for them."""
-        queue, context = self._queue, self._context
+        queue, context = self._catalogue.by_id.get(keys.PUBLICATIONS_ID), self._context
         if queue is None:
             return
         context.awake_queues.pop(queue.id, None)  # The queue has no consumers.
@@ -260,8 +256,10 @@ class Publications:
         """Writes the position of the fan-out, and the references removed since *run* in this
         turn.
         """
-        queue = self._queue
-        if queue is not None and self._catalogue.references.changes:
+        queue = self._catalogue.by_id.get(keys.PUBLICATIONS_ID)
+        if queue is None:
+            return
+        if self._catalogue.references.changes:
             self._count(queue)
         self._store()
 

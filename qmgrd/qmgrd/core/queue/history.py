@@ -183,7 +183,9 @@ class History:
                 self.bytes += len(data)
                 written += 1
             tx.rows_used += written
-        gone = self._trim(turn, TRIM_ROWS + 2 * written)
+        gone = 0
+        if self.first < self.next or self._warned:
+            gone = self._trim(turn, TRIM_ROWS + 2 * written)
         if written or gone:
             state = keys.HISTORY_ROW.pack(self.first, self.next, self.bytes, self.dropped)
             rows.put(tx, keys.HISTORY, state)

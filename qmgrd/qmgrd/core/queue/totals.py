@@ -19,10 +19,6 @@ class Totals:
         # The depth and the number of leases of each queue at its last count, by queue id.
         self._counted: dict[int, tuple[int, int]] = {}
 
-    def had_leases(self, queue: Queue) -> bool:
-        """Returns whether *queue* had leases at its last count."""
-        return self._counted.get(queue.id, (0, 0))[1] > 0
-
     def stored_by(self, owner: str) -> StoredBytes:
         """Returns the bytes on the queues that *owner* created."""
         found = self._stored.get(owner)
@@ -30,8 +26,8 @@ class Totals:
             found = self._stored[owner] = StoredBytes(name_of(owner))
         return found
 
-    def count(self, queue: Queue) -> None:
-        """Adds the changes of *queue* since its last count."""
+    def count(self, queue: Queue) -> bool:
+        """Adds the changes of *queue* since its last count. Returns whether it had leases then."""
         depth, leased = queue.counters.depth, len(queue.leases)
         depth_before, leased_before = self._counted.get(queue.id, (0, 0))
         self.messages += depth - depth_before
@@ -39,6 +35,7 @@ class Totals:
         self._counted[queue.id] = depth, leased
         if queue.stored is not None:
             queue.stored.count(queue)
+        return leased_before > 0
 
     def forget(self, queue: Queue) -> None:
         """Subtracts the numbers of *queue*, which was deleted."""

@@ -72,7 +72,8 @@ class DeliveryPump:
     def _pump_queue(self, queue: Queue) -> None:
         """Gives a share to each consumer of *queue* that wants messages, in rotation."""
         waiting = queue.waiting
-        waiting.tell()
+        if waiting.available:
+            waiting.tell()
         if not (waiting or waiting.sought) and queue.breaker.state is BreakerState.CLOSED:
             return  # Nobody waits, as on most queues with puts only.
         if queue.ready <= 0:

@@ -51,6 +51,10 @@ class PartLimits(NamedTuple):
         """The size of a frame in bytes up to which no request is too long."""
         return min(self.handles * m.HANDLE.size, self.records)
 
+    def fits(self, batch: list[bytes], size_bytes: int) -> bool:
+        """Returns whether a put of *batch*, whose frame has *size_bytes*, is a single part."""
+        return len(batch) <= self.records and size_bytes <= _PUT_BYTES
+
 
 def parts_of(message: m.Received, size_bytes: int, limits: PartLimits) -> Iterator[Sized]:
     """Yields the parts of *message*, whose frame has *size_bytes*, or *message* itself."""
@@ -62,8 +66,7 @@ def parts_of(message: m.Received, size_bytes: int, limits: PartLimits) -> Iterat
         yield message, size_bytes
         return
     batch = message.records
-    is_short = len(batch) <= limits.records and size_bytes <= _PUT_BYTES
-    cuts = [] if is_short else list(_cuts(batch, size_bytes, limits.records))
+    cuts = [] if limits.fits(batch, size_bytes) else list(_cuts(batch, size_bytes, limits.records))
     if len(cuts) <= 1:
         yield message, size_bytes
     elif isinstance(message, m.Put):

@@ -228,7 +228,8 @@ class Streams:
         """Stores the new records of *put*, or refuses them if there is a reason *why*."""
         count, seen = len(put.records), sender.seen
         sender.note_seen(put.seen)
-        if sender.seen != seen:
+        is_marked = sender.seen != seen
+        if is_marked:
             self._mark_changed(sender)
         sender.check(put.first_id, count)
         answers = self._answers(session, put.stream)
@@ -241,7 +242,8 @@ class Streams:
             batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
         if not batch:
             return
-        self._mark_changed(sender)
+        if not is_marked:
+            self._mark_changed(sender)
         if why is not None:
             errors = dict.fromkeys(range(len(batch)), why)
         else:

@@ -16,8 +16,7 @@ def write_turn(context: Context, unused: Unused, producers: int) -> None:
     """
     for queue in context.dirty_queues.values():
         queue.flush(context.tx)
-        was_leased = context.totals.had_leases(queue)
-        context.totals.count(queue)
+        was_leased = context.totals.count(queue)
         if was_leased and not queue.leases:
             unused.used(queue)
     if not (context.dirty_queues or context.wrote or context.history.is_due):
