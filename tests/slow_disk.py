@@ -11,14 +11,14 @@ from tests.disk_stores import JOURNAL_BYTES, RecordingStore
 
 
 class LateFuture(Future[None]):
-    """A future whose call is made when somebody needs the result, or :meth:`make` is called."""
+    """A future that makes its call when its result is needed, or in :meth:`make`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
         self._call = call
 
     def make(self) -> None:
-        """Makes the call, unless it was made before."""
+        """Makes the call, at most once."""
         if self.done():
             return
         try:
@@ -55,7 +55,7 @@ class SlowDisk:
         return self.flight
 
     def land(self) -> None:
-        """Writes the record that is on its way, and tells the store."""
+        """Writes the record that is on its way, and reports it to the store."""
         if self.flight is not None:
             self.flight.make()
         self.report()
