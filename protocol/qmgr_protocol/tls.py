@@ -237,7 +237,7 @@ def explained(error: Exception) -> str:
     """Returns the reason why a TLS connection failed with *error*, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explained_certificate(error)
-    if isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return _REASONS["UNEXPECTED_EOF_WHILE_READING"]
     if not isinstance(error, ssl.SSLError):
         return str(error) or type(error).__name__

@@ -106,6 +106,7 @@ class Maker:
         self._makers: dict[type[Any], Callable[[], Any]] = {
             m.Hello: self._hello,
             m.AuthAnswer: self._auth_answer,
+            m.Piece: self._piece,
             m.Put: self._put,
             m.Settle: self._settle,
             m.UnitPut: self._unit_put,
@@ -312,6 +313,16 @@ class Maker:
             )
         )
         return self.damaged(data) if rng.random() < 0.1 else data
+
+    def _piece(self) -> m.Piece:
+        """Returns a piece, often the first of a body, or one that continues another piece."""
+        rng = self.rng
+        least = m.PIECE_LEAST_BYTES
+        size = rng.choice((least, least, 2 * least, 300_000, 2**32 - 1))
+        offset = rng.choice((0, 0, 0, least, *EDGES[:11]))
+        return m.Piece(
+            rng.randint(1, m.BODIES_MAX), size, offset, bytes(rng.choice((0, 1, 4_000, least)))
+        )
 
     def _settle(self) -> m.Settle:
         rng = self.rng
