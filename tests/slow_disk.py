@@ -75,7 +75,7 @@ class SlowDisk:
 class SlowStore(RecordingStore):
     """A store whose every flush is slow."""
 
-    def _is_slow(self) -> bool:
+    def _may_go_on(self) -> bool:
         return True
 
 

@@ -10,6 +10,7 @@ from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import MakeDeadLetter
 from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.limits.unread_replies import NOTHING_MADE
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
 from qmgrd.core.queue.held_puts import HeldPut, append_held
@@ -51,7 +52,7 @@ def hurry() -> None:
     def run_ahead(self: Turns, now: Now) -> None:
         if self._store._is_turn:  # type: ignore[attr-defined]
             self._store.commit()
-        self._outcomes.append((0, self._apply(now)))
+        self._outcomes.append((0, self._apply(now), NOTHING_MADE))
 
     Turns.run_ahead = run_ahead  # type: ignore[method-assign]
 

@@ -10,7 +10,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core.layout.kv import StoreFailed
-from qmgrd.store import journal_store
+from qmgrd.store import flush_time
 from qmgrd.store.journal import JournalFile
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
@@ -67,7 +67,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
     monkeypatch.setattr(JournalFile, "append", appended)
     for limit in ("SLOW_S", "FAST_S"):
-        monkeypatch.setattr(journal_store, limit, -1.0)
+        monkeypatch.setattr(flush_time, limit, -1.0)
     yield gate
     gate.open()
 

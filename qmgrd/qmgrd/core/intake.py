@@ -35,7 +35,7 @@ from qmgrd.core.arrivals.delayed_puts import DelayedPuts
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
 from qmgrd.core.limits.put_rates import PutRates
-from qmgrd.core.limits.unread_replies import UnreadReplies
+from qmgrd.core.limits.unread_replies import Made, UnreadReplies
 from qmgrd.core.requests.reads import DROPPED, LONG
 from qmgrd.core.sessions.request_part import SETTLE_HANDLES, Arrived
 
@@ -236,9 +236,9 @@ class Intake:
         else:
             del self._pending[pending.connection]
 
-    def end_turn(self) -> None:
-        """Continues with connections that were held for this turn, or that now have room."""
-        for connection in self._unread_replies.end_turn():
+    def left(self, made: Made) -> None:
+        """Continues with connections that may do so after the answers of a turn have left."""
+        for connection in self._unread_replies.left(made):
             self._go_on(connection)
         if self._waiting:
             self._use_room()

@@ -20,6 +20,7 @@ from qmgrd.core.layout.kv import Now, Store
 from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
 from qmgrd.core.limits.timers import earliest_ms
+from qmgrd.core.limits.unread_replies import Made
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.requests.set_aside import set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
@@ -44,9 +45,9 @@ class Turns:
     """Runs a broker on a store, turn by turn.
 
     Invariant: between two turns, the broker's memory agrees with the store. ``_outcomes`` has the
-        outcomes of turns that may not be durable yet, with the numbers of their records. After
-        TurnFailed, or any error of a commit, create a new object from the store. Therefore, a
-        recovery always runs the same code as a start.
+        outcomes of turns that may not be durable yet, with the numbers of their records and the
+        bytes that they made. After TurnFailed, or any error of a commit, create a new object from
+        the store. Therefore, a recovery always runs the same code as a start.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
-        self._outcomes: deque[tuple[int, Outcome]] = deque()
+        self._outcomes: deque[tuple[int, Outcome, Made]] = deque()
         tx = store.begin()
         try:
             manager = config.queue_manager
@@ -138,15 +139,16 @@ class Turns:
             StoreFailed: The store failed. Whether the changes were stored is unknown.
         """
         outcome = self._apply(now)
-        self._outcomes.append((self._store.commit_soon(), outcome))
+        made = self.broker.context.unread_replies.end_turn()
+        self._outcomes.append((self._store.commit_soon(), outcome, made))
 
     def take_durable(self) -> Iterator[Outcome]:
         """Yields the outcomes that may leave the process, because their turns are durable."""
         outcomes = self._outcomes
         while outcomes and outcomes[0][0] <= self._store.durable:
-            yield outcomes.popleft()[1]
-            if not outcomes:
-                self.intake.end_turn()
+            _, outcome, made = outcomes.popleft()
+            yield outcome
+            self.intake.left(made)
 
     def settle(self) -> Iterator[Outcome]:
         """Makes all turns durable, and yields their outcomes.
@@ -166,7 +168,7 @@ class Turns:
         assert not self._outcomes, "earlier outcomes must leave first"
         outcome = self._apply(now)
         self._store.commit()
-        self.intake.end_turn()
+        self.intake.left(self.broker.context.unread_replies.end_turn())
         return outcome
 
     def _apply(self, now: Now) -> Outcome:

@@ -49,6 +49,7 @@ from qmgrd.store.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from qmgrd.store.flush_time import FlushTime
 from qmgrd.store.journal import (
     EPOCH_BYTES,
     FILE,
@@ -62,11 +63,10 @@ from qmgrd.store.recorded import RecordedTransaction, size_of
 
 CHECKPOINT_S = 0.006
 FLUSHES = 4
-RECORD_S_PER_BYTE = 1e-9  # the time of a record without its flush: to pack, check and copy it
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
-# If a flush takes longer than SLOW_S, turns go on during it. Below FAST_S, they wait for it again:
-# a fast flush costs less than another thread. (ADR 24)
-SLOW_S, FAST_S = 0.002, 0.001
+# Turns wait for a record that is on its way longer. Otherwise, outcomes would fill the memory while
+# the disk hangs.
+FLIGHT_MAX_S = 0.25
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
 PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
 
@@ -98,18 +98,19 @@ class JournalStore(LmdbStore):
         self._main = self._env.open_db(None)  # the only database; a transaction has its size
         self._journal: JournalFile | None = None
         self._open: RecordedTransaction | None = None
-        self._is_turn = self._is_failed = self._is_disk_slow = False
+        self._is_turn = self._is_failed = False
         self._epoch = b""  # the epoch of this start, or b"" before the first checkpoint
         self._number = self._stored = 0
         # The records since the last checkpoint, their changes, and the limit of the records.
         self._since_bytes = self._since_changes = 0
         self._limit_bytes = LIMIT_LEAST_BYTES
-        self._flush_s = 0.0  # the time of a flush, as a moving average of short records
+        self._flush = FlushTime()
         self._free_bytes = map_bytes  # the free space when it was last asked for
         # The changes of the turns that wait until no record is on its way, and their size.
         self._waiting: list[bytes | None] = []
         self._waiting_bytes = 0
         self._flight: Future[None] | None = None  # the record that is on its way
+        self._flight_s = 0.0  # the time when it was sent
         self._thread: ThreadPoolExecutor | None = None
 
     def begin(self) -> RecordedTransaction:
@@ -164,7 +165,7 @@ class JournalStore(LmdbStore):
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
         self._end_turn()
-        if self._thread is None or not self._is_slow() or self._is_due():
+        if not self._may_go_on() or self._is_due():
             self.settle()
         elif self._waiting and self._flight is None:
             self._send_off()
@@ -179,9 +180,10 @@ class JournalStore(LmdbStore):
         self._waiting += tx.changes
         tx.changes.clear()
 
-    def _is_slow(self) -> bool:
-        self._is_disk_slow = self._flush_s > (FAST_S if self._is_disk_slow else SLOW_S)
-        return self._is_disk_slow
+    def _may_go_on(self) -> bool:
+        if self._thread is None or not self._flush.lets_turns_go_on():
+            return False
+        return self._flight is None or time.perf_counter() - self._flight_s < FLIGHT_MAX_S
 
     def settle(self) -> None:
         """Returns after all turns are durable."""
@@ -209,7 +211,9 @@ class JournalStore(LmdbStore):
         self._number += 1
         self._since_bytes += len(content)
         self._forget_waiting()
-        self._flight = self._thread.submit(self._append, content)
+        self._flush.unmeasured()
+        self._flight_s = time.perf_counter()
+        self._flight = self._thread.submit(self._journal.append, self._number, content)
         self._flight.add_done_callback(self._report)
 
     def _report(self, flight: "Future[None]") -> None:
@@ -309,8 +313,7 @@ class JournalStore(LmdbStore):
             raise StoreFailed(f"{self._path} was removed while the daemon was running")
 
     def _is_worth_a_record(self, changes: list[bytes | None]) -> bool:
-        """Returns whether a record probably takes less time than the flush that it saves."""
-        return size_of(changes) * RECORD_S_PER_BYTE < self._flush_s
+        return self._flush.is_saved_by(size_of(changes))
 
     def _is_recorded(self, changes: list[bytes | None]) -> bool:
         """Appends a record of *changes*, and returns whether the journal has room for it."""
@@ -319,19 +322,13 @@ class JournalStore(LmdbStore):
         if not self._journal.has_room(len(content)):
             return False
         self._since_bytes += len(content)
+        start_s = time.perf_counter()
         try:
-            self._append(content)
+            self._journal.append(self._number, content)
         except OSError as error:
             raise self._failed(error) from error
+        self._flush.measured(time.perf_counter() - start_s, len(content))
         return True
-
-    def _append(self, content: bytes) -> None:
-        """Appends record ``_number``. Only one thread at a time does this."""
-        assert self._journal is not None
-        start_s = time.perf_counter()
-        self._journal.append(self._number, content)
-        took_s = time.perf_counter() - start_s - len(content) * RECORD_S_PER_BYTE
-        self._flush_s += (took_s - self._flush_s) / 8
 
     def _failed(self, error: Exception) -> StoreFailed:
         self._is_failed = True
@@ -386,7 +383,7 @@ class JournalStore(LmdbStore):
     def _measure(self) -> None:
         assert self._journal is not None
         try:
-            self._flush_s = self._journal.flush_s()
+            self._flush.seconds = self._journal.flush_s()
         except OSError as error:
             self._is_failed = True
             raise StoreFailed(f"the journal cannot be written: {error}") from error
@@ -397,7 +394,7 @@ class JournalStore(LmdbStore):
         start_s = time.perf_counter()
         self._commit()
         took_s = time.perf_counter() - start_s
-        wanted_s = max(CHECKPOINT_S, self._flush_s * FLUSHES)
+        wanted_s = max(CHECKPOINT_S, self._flush.seconds * FLUSHES)
         limit = int(self._limit_bytes * min(max(wanted_s / took_s, 0.25), 2.0))
         most = self._journal.size_bytes // 2
         self._limit_bytes = min(max(limit, LIMIT_LEAST_BYTES), most)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from qmgrd.store import journal_store
+from qmgrd.store import flush_time, journal_store
 from tests.process.powercut.check import check
 from tests.process.powercut.core import CoreWork, check_core
 from tests.process.powercut.cuts import moments, states
@@ -211,7 +211,7 @@ def deterministic(case: Case) -> Iterator[None]:
         patch.object(journal_store, "time", _Clock()),
         patch.object(journal_store, "FLUSHES", 0),
         patch.object(journal_store, "LIMIT_LEAST_BYTES", CHECKPOINT_BYTES),
-        patch.object(journal_store, "RECORD_S_PER_BYTE", 0.0),  # Each turn has a record.
+        patch.object(flush_time, "RECORD_S_PER_BYTE", 0.0),  # Each turn has a record.
     ):
         yield
 

@@ -93,7 +93,7 @@ class WitnessedStore(JournalStore):
         self.disk = SlowDisk(self)
         self.waiting: deque[tuple[int, int]] = deque()
 
-    def _is_slow(self) -> bool:
+    def _may_go_on(self) -> bool:
         return True
 
     def commit(self) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from qmgr_config.model import DurabilityConfig
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import StoreFailed
-from qmgrd.store import journal_store
+from qmgrd.store import flush_time, journal_store
 from qmgrd.store.journal import BLOCK_BYTES, FILE
 from qmgrd.store.journal_store import JournalStore, open_store
 from qmgrd.store.lmdb_store import LmdbStore
@@ -280,11 +280,11 @@ def test_checkpoints_are_as_long_as_wanted(
 def test_record_that_takes_longer_than_a_flush_is_a_checkpoint(tmp_path: Path) -> None:
     store = JournalStore(tmp_path / "qm", MAP_BYTES, 1 << 20)
     put(store, a=b"1")
-    assert store._flush_s > 0
-    flush_s = store._flush_s = 200_000 * journal_store.RECORD_S_PER_BYTE
+    assert store._flush.seconds > 0
+    flush_s = store._flush.seconds = 200_000 * flush_time.RECORD_S_PER_BYTE
     put(store, b=bytes(190_000))
     assert store._stored == 1
-    store._flush_s = flush_s
+    store._flush.seconds = flush_s
     put(store, b=bytes(210_000))
     assert store._stored == store._number == 3
     tx = store.begin()

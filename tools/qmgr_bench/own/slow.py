@@ -25,7 +25,7 @@ INFLIGHTS = (256, 4_096)  # the puts in flight of all producers together
 PRODUCERS = 4
 QUEUE = "SLOW"
 # The daemon without turns during a flush.
-WAITS = "from qmgrd.store import journal_store as s; s.SLOW_S = s.FAST_S = float('inf'); "
+WAITS = "from qmgrd.store import flush_time as s; s.SLOW_S = s.FAST_S = float('inf'); "
 WAITING = (*QMGRD[:-1], WAITS + QMGRD[-1])
 
 

@@ -2,7 +2,8 @@
 
 A connection is *held* while its peer has too many bytes to fetch. The daemon then accepts no
 further requests from the connection, and delivers nothing to its consumers. Therefore, large
-messages are read from the store only when a peer fetches them.
+messages are read from the store only when a peer fetches them. The bytes that turns have made count
+from the start, although they leave only when their turns are durable (turn.py).
 
 A user may have a limit for all of its connections together (user_unread.py). If the user is *full*,
 all of its connections are held.
@@ -12,14 +13,14 @@ room is *short*, each frame has at most SHARE_BYTES, and longer messages wait.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
 from qmgrd.core.limits.user_unread import COUNT_MS, UserUnread
 
 # Maximum bytes of messages in a frame. A longer message has a separate frame.
 DELIVER_MAX_BYTES = 1024 * 1024
-# A connection is held above this number of bytes made by one turn or not fetched yet.
+# A connection is held above this number of bytes that turns have made, or that are not fetched yet.
 ENOUGH_BYTES = 1024 * 1024
 SHARE_BYTES = 16 * 1024  # the same limit, and the maximum bytes of a frame, while the room is short
 # Minimum bytes of an answer that is counted, because a turn has many short answers.
@@ -28,12 +29,22 @@ COUNT_ALL_MS = 1_000  # time between two counts of all users, which also find sh
 _ELEMENT_BYTES = 5  # estimated bytes of a number, or of the head of any other element
 
 
+class Made(NamedTuple):
+    """The bytes that one turn made."""
+
+    by_connection: dict[int, int]
+    by_user: dict[UserUnread, int]
+
+
+NOTHING_MADE = Made({}, {})
+
+
 class UnreadReplies:
     """Connections that have unread replies, and the room for further replies.
 
-    Invariant: ``held`` contains the blocked connections, and all connections of full users. During
-    a turn, it also contains the connections for which, or for whose users, the turn has made enough
-    bytes. ``_growing`` contains all full users.
+    Invariant: ``held`` contains the blocked connections, all connections of full users, and those
+    for which, or for whose users, turns made enough bytes that have not left yet. ``_made`` is the
+    number of such bytes of each connection. ``_growing`` contains all full users.
     """
 
     def __init__(self, longest_bytes: int = DELIVER_MAX_BYTES) -> None:
@@ -48,12 +59,13 @@ class UnreadReplies:
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}
+        self._made_bytes = 0  # the sum of _made
+        self._turn = Made({}, {})  # what the current turn has made
         self._room_bytes: float = float("inf")
         # Returns the unread bytes of a connection. The shell sets it.
         self.unsent_of: Callable[[int], int] = lambda connection: 0
         self.users: dict[int, UserUnread] = {}  # by connection, only users that have a limit
         self._growing: dict[UserUnread, None] = {}  # users to count before the next turn
-        self._made_for: dict[UserUnread, None] = {}  # users for which this turn made answers
         self._count_all_ms = 0
 
     def block(self, connection: int) -> None:
@@ -127,7 +139,13 @@ class UnreadReplies:
         return now_ms + COUNT_MS
 
     def set_room(self, room_bytes: float) -> None:
-        """Sets the number of bytes that may be sent to all connections before peers fetch any."""
+        """Sets the number of bytes that may be sent to all connections before peers fetch any.
+
+        They include those that turns have made and that have not left yet.
+        """
+        self._use_room(room_bytes - self._made_bytes)
+
+    def _use_room(self, room_bytes: float) -> None:
         self._room_bytes = room_bytes
         self.is_room_short = room_bytes < self._longest_bytes
         self.frame_bytes = SHARE_BYTES if self.is_room_short else DELIVER_MAX_BYTES
@@ -143,16 +161,23 @@ class UnreadReplies:
         """Counts *size_bytes* of answers that this turn made for *connection*."""
         if size_bytes < COUNTED_BYTES:
             return
-        made = self._made[connection] = self._made.get(connection, 0) + size_bytes
-        self.set_room(self._room_bytes - size_bytes)
-        if made > (SHARE_BYTES if self.is_room_short else ENOUGH_BYTES):
+        turn, users = self._turn
+        turn[connection] = turn.get(connection, 0) + size_bytes
+        self._made[connection] = self._made.get(connection, 0) + size_bytes
+        self._made_bytes += size_bytes
+        self._use_room(self._room_bytes - size_bytes)
+        if self._has_enough(connection):
             self.held.add(connection)
         user = self.users.get(connection)
         if user is not None:
             user.made_bytes += size_bytes
-            self._made_for[user] = None
+            users[user] = users.get(user, 0) + size_bytes
             if user.has_made_enough:
                 self._hold(user)
+
+    def _has_enough(self, connection: int) -> bool:
+        enough = SHARE_BYTES if self.is_room_short else ENOUGH_BYTES
+        return self._made.get(connection, 0) > enough
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
         """Counts the bytes of the last message in *sends* if it answers a request of
@@ -161,17 +186,35 @@ class UnreadReplies:
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
             self.count_made(connection, estimated_bytes(sends[-1][1].value))
 
-    def end_turn(self) -> list[int]:
-        """Returns the connections that were held only for this turn."""
-        self._made.clear()
-        for user in self._made_for:
-            user.made_bytes = 0
-        self._made_for.clear()
+    def end_turn(self) -> Made:
+        """Returns the bytes that the turn made, for :meth:`left`."""
+        if not self._turn.by_connection:
+            return NOTHING_MADE
+        made, self._turn = self._turn, Made({}, {})
+        return made
+
+    def left(self, made: Made) -> list[int]:
+        """Counts bytes of a turn that have left. Returns the connections that may continue."""
+        for connection, size_bytes in made.by_connection.items():
+            self._made_bytes -= size_bytes
+            self._made[connection] -= size_bytes
+            if not self._made[connection]:
+                del self._made[connection]
+        for user, size_bytes in made.by_user.items():
+            user.made_bytes -= size_bytes
         if not self.held:
             return []
-        over = [x for x in self.held if x not in self._blocked and not self._is_user_full(x)]
+        over = [x for x in self.held if not self._must_wait(x)]
         self.held.difference_update(over)
         return over
+
+    def _must_wait(self, connection: int) -> bool:
+        if connection in self._blocked or self._has_enough(connection):
+            return True
+        user = self.users.get(connection)
+        if user is None:
+            return False
+        return user.is_full or (user.made_bytes > 0 and user.has_made_enough)
 
 
 def estimated_bytes(value: Any) -> int:

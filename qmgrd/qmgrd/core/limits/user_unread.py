@@ -39,7 +39,7 @@ class UserUnread:
         self.connections = connections
         self.limit_bytes = 0  # 0 is unlimited
         self.unread_bytes = 0
-        self.made_bytes = 0  # bytes that the present turn made
+        self.made_bytes = 0  # bytes that turns made and that have not left yet
         self.is_full = False
         self._count_at = 0
         self._count_ms = 0
@@ -51,7 +51,7 @@ class UserUnread:
 
     @property
     def has_made_enough(self) -> bool:
-        """Whether the present turn has made as many bytes for the user as the limit allows."""
+        """Whether turns have made as many bytes for the user as the limit allows."""
         return self.unread_bytes + self.made_bytes >= self.limit_bytes
 
     def count(self, unsent_of: Callable[[int], int], now_ms: int) -> bool:

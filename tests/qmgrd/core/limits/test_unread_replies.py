@@ -1,5 +1,6 @@
 """Tests of sent but unread data: each connection's limit, and the store reads that then wait."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -47,16 +48,33 @@ def test_connection_with_enough_output_is_held_until_the_turn_ends() -> None:
     flow.count_made(1, 1_024)
     flow.count_made(2, 1_024)
     assert flow.held == {1}
-    assert flow.end_turn() == [1]
+    assert flow.left(flow.end_turn()) == [1]
     assert not flow.held
     flow.count_made(1, ENOUGH_BYTES)
     assert not flow.held
 
 
+def test_connection_continues_when_enough_has_left_although_later_turns_wait() -> None:
+    flow = UnreadReplies(LONGEST)
+    flow.set_room(100 * LONGEST)
+    made = []
+    for _ in range(3):
+        flow.count_made(1, ENOUGH_BYTES // 2)
+        made.append(flow.end_turn())
+    assert flow.held == {1}
+    assert flow.left(made[0]) == [1]
+    flow.set_room(3 * LONGEST)
+    assert flow.long_answers == 2  # The bytes that have not left yet need room, too.
+    flow.left(made[1])
+    flow.left(made[2])
+    flow.set_room(3 * LONGEST)
+    assert flow.long_answers == 3
+
+
 def test_connection_that_is_blocked_stays_held() -> None:
     flow = UnreadReplies()
     flow.block(1)
-    assert (flow.held, flow.end_turn()) == ({1}, [])
+    assert (flow.held, flow.left(flow.end_turn())) == ({1}, [])
     flow.unblock(1)
     assert not flow.held
 
@@ -95,6 +113,31 @@ def test_turn_stops_reading_requests_of_a_connection_with_enough_output() -> Non
     assert len(other.hear()) == 30
     manager.rest()
     assert len(greedy.hear()) == 28
+
+
+def test_requests_are_served_while_each_outcome_waits_for_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record is always on its way, as under steady load on a slow disk."""
+    manager, _ = filled()
+    client, turns, store = manager.connect("app"), manager.turns, manager.store
+    numbers = count(1)
+
+    def commit_soon() -> int:
+        store.commit()
+        return next(numbers)
+
+    monkeypatch.setattr(store, "commit_soon", commit_soon)
+    monkeypatch.setattr(store, "durable", 0)
+    client.send(*(m.Browse(number, "Q") for number in range(1, 31)))
+    for durable in range(60):
+        turns.run_ahead(manager.now())
+        store.durable = durable
+        for outcome in turns.take_durable():
+            for number, message in outcome.sends:
+                manager.clients[number].read(client.peer.encode(message))
+        assert turns._outcomes
+    assert len(client.hear()) == 30
 
 
 def test_requests_of_a_connection_that_does_not_read_wait() -> None:

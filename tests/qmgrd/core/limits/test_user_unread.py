@@ -43,7 +43,7 @@ def test_all_connections_of_a_full_user_are_held_until_it_has_read(
     fill(replies, unread | {OTHER: 0}, 0)
     assert replies.count_users(0) == []
     assert replies.held == {GREEDY, IDLE}
-    assert (replies.end_turn(), replies.held) == ([], {GREEDY, IDLE})
+    assert (replies.left(replies.end_turn()), replies.held) == ([], {GREEDY, IDLE})
     assert replies.next_count_ms(0) == COUNT_MS
     unread[GREEDY] = LIMIT - 1
     assert replies.count_users(COUNT_MS - 1) == []
@@ -65,7 +65,7 @@ def test_turn_makes_at_most_the_limit_for_all_connections_of_a_user(replies: Unr
     assert not replies.held
     replies.count_made(IDLE, LIMIT // 2)
     assert replies.held == {GREEDY, IDLE}
-    assert sorted(replies.end_turn()) == [GREEDY, IDLE]
+    assert sorted(replies.left(replies.end_turn())) == [GREEDY, IDLE]
     replies.count_made(GREEDY, LIMIT // 2)
     assert not replies.held
 
