@@ -32,6 +32,7 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.codec import pack, text_under, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
 from qmgr_protocol.name import NAME_MAX, is_name
+from qmgr_protocol.outline import Outline
 
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
@@ -243,9 +244,11 @@ def check(record: bytes) -> Head:
     Raises:
         RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with the reason.
     """
-    if len(record) < HEAD_BYTES:
+    found_bytes = len(record)
+    found_checksum = record.checksum if isinstance(record, Outline) else crc32(_summed(record))
+    if found_bytes < HEAD_BYTES:
         raise _malformed_error(
-            f"a record of {len(record)} bytes is too short for a head of {HEAD_BYTES} bytes"
+            f"a record of {found_bytes} bytes is too short for a head of {HEAD_BYTES} bytes"
         )
     head = HEAD.unpack_from(record)
     checksum, origin, version, priority, flags, expiry, correlation, group, envelope, body = head
@@ -256,12 +259,12 @@ def check(record: bytes) -> Head:
         size += GROUP.size
     if flags & FLAG_DELAYED:
         size += DELAY.size
-    if crc32(_summed(record)) != checksum:
+    if found_checksum != checksum:
         raise RequestError(
             ErrorCode.CHECKSUM_MISMATCH, "the checksum of the record does not match its contents"
         )
     if (
-        size != len(record)
+        size != found_bytes
         or version != VERSION
         or priority > PRIORITY_MAX
         or flags & FLAGS_NOT_UNDERSTOOD
@@ -271,7 +274,7 @@ def check(record: bytes) -> Head:
         or group == LAST_IN_GROUP
         or expiry >= EXPIRY_END
     ):
-        raise _head_error(Head._make(head), size, len(record))
+        raise _head_error(Head._make(head), size, found_bytes)
     found = Head._make(head)
     if flags & FLAG_DELAYED and delay_of(record, found) > DELAY_MAX_MS:
         raise _malformed_error(f"a delay of {delay_of(record, found)} ms exceeds {DELAY_MAX_MS} ms")
@@ -367,7 +370,7 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
         RequestError: RECORD_MALFORMED if the origin is not a plain name or the timestamp is too
             large.
     """
-    (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
+    timestamp = int.from_bytes(record[TIMESTAMP_AT:], "big")
     origin = record[-8 - origin_length : -8].decode(errors="replace")
     if not is_name(origin):  # Each origin gets a row and is shown to operators.
         raise _malformed_error(

@@ -218,6 +218,7 @@ class Maker:
             [],
             store_id,
             auth_method=rng.choice(("none", "none", "none", "scram-sha-256", "x" * 99)),
+            piece_max_bytes=rng.choice((0, 100_000)),
             auth_data=self._scram(_FIRST),
         )
 
@@ -253,7 +254,18 @@ class Maker:
         if stream in self.streams:
             self.streams[stream] = min(first_id + len(records), 2**63 - 1)
         seen = rng.choice((0, first_id - 1, first_id))
-        return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
+        extras, bodies = self._extras(len(records)), self._bodies(records)
+        return m.Put(stream, first_id, seen, self.name(), records, extras, bodies)
+
+    def _bodies(self, records: list[bytes]) -> list[list[int]]:
+        """Returns rows that name bodies, and usually takes away the records in their places."""
+        rng = self.rng
+        if rng.random() < 0.9:
+            return []
+        index = rng.randrange(len(records) + 1)
+        if index < len(records) and rng.random() < 0.9:
+            records[index] = b""
+        return [[index, rng.randint(1, m.BODIES_MAX)]] * rng.choice((1, 1, 1, 2))
 
     def _extras(self, count: int) -> list[list[Any]]:
         """Returns the extra fields of a link for *count* records. Usually, none are returned."""
@@ -271,7 +283,8 @@ class Maker:
 
     def _unit_put(self) -> m.UnitPut:
         records = [self.record() for _ in range(self.rng.choice((0, 1, 1, 2)))]
-        return m.UnitPut(self.id(), self._unit(), self.name(), records)
+        bodies = self._bodies(records)
+        return m.UnitPut(self.id(), self._unit(), self.name(), records, bodies)
 
     def _unit_commit(self) -> m.UnitCommit:
         rng = self.rng
@@ -318,6 +331,10 @@ class Maker:
         """Returns a piece, often the first of a body, or one that continues another piece."""
         rng = self.rng
         least = m.PIECE_LEAST_BYTES
+        if rng.random() < 0.5:  # a complete record
+            fields = Fields(bytes(least), rng.randrange(10), b"", {}, flags=rng.choice((0, 0, 2)))
+            data = record.encode(fields)
+            return m.Piece(rng.randint(1, m.BODIES_MAX), len(data), 0, data)
         size = rng.choice((least, least, 2 * least, 300_000, 2**32 - 1))
         offset = rng.choice((0, 0, 0, least, *EDGES[:11]))
         return m.Piece(

@@ -39,6 +39,7 @@ _UNSEALED = (
     keys.SPACE_COMPLETE,
     keys.SPACE_PARKED,
     keys.SPACE_BODY,
+    keys.SPACE_UNOWNED,
 )
 _OF_QUEUES = (
     keys.SPACE_MESSAGE,

@@ -47,11 +47,18 @@ def filled() -> dict[bytes, bytes]:
     _publish(hub)
     _link(manager, app)
     _leave_open(manager)
+    _begin_long(manager)
     _begin_jobs(manager, app)
     _leave_unfinished(hub)
     _grant(app)
     rows: dict[bytes, bytes] = dict(manager.store.rows)
     return rows
+
+
+def _begin_long(manager: Manager) -> None:
+    """Sends the first piece of a long message."""
+    manager.connect("long").send(m.Piece(1, 200_000, 0, bytes(m.PIECE_LEAST_BYTES)))
+    manager.turn()
 
 
 def _define(app: Client) -> None:

@@ -16,6 +16,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgr_protocol.pieces import piece_bytes
 from qmgrd.core import growth
 from qmgrd.core.access.login import DIALLED, OPEN, Identity
 from qmgrd.core.access.rights import Rights
@@ -181,8 +182,7 @@ class Broker:
         if not self.users.bindings.admit(connection, hello, identity):
             self.auditor.login_refused(identity, address, hello.name, ErrorCode.PEER_USER_WRONG)
             return
-        other = self._resumable.get(session_id)
-        if other is not None:
+        if (other := self._resumable.get(session_id)) is not None:
             self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
@@ -201,6 +201,7 @@ class Broker:
             address,
             access,
             self._rights.is_enforced,
+            piece_bytes=piece_bytes(hello.piece_max_bytes),
         )
         self._user_sessions.join(session)
         self.auditor.opened(session)
@@ -230,8 +231,7 @@ class Broker:
     def dial_failed(self, dial: Dial, why: str) -> None:
         """Reports to a link that its connection attempt failed."""
         found = self.catalogue.links.get(dial.link)
-        path = found.path_of(dial) if found is not None else None
-        if found is not None and path is not None:
+        if found is not None and (path := found.path_of(dial)) is not None:
             found.lost(path, why)
 
     def closed(self, connection: int, why: str) -> None:
@@ -408,6 +408,7 @@ class Broker:
             or self.settlements.busy
             or self.template_pass.is_busy
             or links.is_busy
+            or self.delivery.long_sends.can_go_on
             or (
                 not self.context.is_maintenance
                 and (self.publications.can_go_on or self.subscriptions.can_go_on)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 
 from qmgr_protocol import messages as m
-from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals, counts
+from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals
 from qmgrd.core.arrivals.delayed_puts import DelayedPuts
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
@@ -91,6 +91,8 @@ class Intake:
 
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether reading from the connection should pause because too many bytes wait."""
+        if pending.pieces:
+            return True  # Reading more of a long message would hold up other connections.
         waiting = pending.bytes
         limit = DELAYED_MAX_BYTES if pending.is_delayed else AHEAD_MAX_BYTES
         return waiting > 0 and (waiting > limit or self.bytes > self._bytes_max)
@@ -119,7 +121,7 @@ class Intake:
             pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
         else:
-            pending.messages += counts(message)
+            pending.count(message, 1)
         if not pending.arrivals:
             self._add_to_rotation(pending)
         pending.arrivals.append(Arrival(message, None, size_bytes))
@@ -307,7 +309,7 @@ class Intake:
                         pending.put_messages -= len(message.records) or 1
                         pending.put_bytes -= size_bytes
                     else:
-                        pending.messages -= counts(message)
+                        pending.count(message, -1)
                     pending.bytes -= size_bytes
                     self.bytes -= size_bytes
                     bytes_max -= size_bytes

@@ -328,8 +328,9 @@ class Peer:
         """Returns a goodbye if the peer cannot receive the longest possible frame, or None."""
         if hello.role == "queue-manager":
             return None  # No message is delivered to a peer that dialled for a link.
-        # A frame may contain several messages.
-        needed = max(self._limits.message_max_bytes, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
+        # A frame may contain several messages. Longer messages may have pieces.
+        longest = 0 if hello.piece_max_bytes else self._limits.message_max_bytes
+        needed = max(longest, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
             return None
         return m.Goaway(

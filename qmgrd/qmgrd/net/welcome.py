@@ -4,6 +4,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.version import VERSION
 from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.sessions.incoming_bodies import PIECE_BYTES
 
 SOFTWARE = f"qmgrd/{VERSION}"
 
@@ -25,4 +26,5 @@ def welcome_of(config: Config, boot: Boot) -> m.Welcome:
         limits.request_window,
         limits.heartbeat_ms,
         limits.liveness_ms,
+        piece_max_bytes=PIECE_BYTES,
     )

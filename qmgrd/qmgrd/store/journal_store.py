@@ -61,7 +61,7 @@ from qmgrd.store.journal import (
 from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, Pin
 from qmgrd.store.recorded import RecordedTransaction, size_of
 
-CHECKPOINT_S = 0.006
+CHECKPOINT_S = 0.002
 FLUSHES = 4
 LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
 # Turns wait for a record that is on its way longer. Otherwise, outcomes would fill the memory while

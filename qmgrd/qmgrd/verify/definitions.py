@@ -67,6 +67,7 @@ SPACES = {  # the contents of the rows in each space
     keys.SPACE_LINK_INBOX: "receiving windows",
     keys.SPACE_LINK_OUTBOX: "sending windows",
     keys.SPACE_BODY: "pieces of long messages",
+    keys.SPACE_UNOWNED: "marks of incomplete long messages",
     keys.SPACE_JOB: "jobs",
     keys.SPACE_HISTORY: "history",
     keys.SPACE_CURSOR: "export cursors",

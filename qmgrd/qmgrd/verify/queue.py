@@ -122,9 +122,11 @@ def _hold(held: SubscriptionReferences, key: bytes) -> None:
 
 
 def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
-    """Finds body pieces without a message."""
+    """Finds body pieces without a message that are not of an incomplete message."""
     orphans: dict[bytes, int] = {}
     count = 0
+    marks = tx.scan(keys.SPACE_UNOWNED, keys.after(keys.SPACE_UNOWNED))
+    checked.bodies.update(key[keys.REST] for key, _ in marks)
     for key, _ in tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)):
         count += 1
         if count % STEP_ROWS == 0:

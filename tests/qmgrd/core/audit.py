@@ -15,6 +15,8 @@ def audit(manager: Manager) -> None:
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():
         bodies -= _audit_queue(rows, queue, manager.now().ms)
+    unowned = {key[keys.REST] for key in rows if key[:1] == keys.SPACE_UNOWNED}
+    bodies = {key for key in bodies if key[keys.BODY_ID] not in unowned}
     assert not bodies, f"{len(bodies)} body rows belong to no message"
     _audit_units(manager)
 

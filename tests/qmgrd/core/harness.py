@@ -29,6 +29,7 @@ from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.incoming_bodies import PIECE_BYTES
 from qmgrd.core.turn import Turns
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.disk_stores import reopened
@@ -145,6 +146,7 @@ class Manager:
             boot.store_id,
             boot.number,
             frame_max_bytes=limits.frame_max_bytes,
+            piece_max_bytes=PIECE_BYTES,
         )
         return self.now()
 
@@ -204,6 +206,7 @@ class Manager:
         *,
         user: str = "",
         identity: Identity = OWNER,
+        piece_bytes: int = 0,
     ) -> "Client":
         """Returns a new connection after its handshake, with a new or a resumed session.
 
@@ -214,6 +217,7 @@ class Manager:
             session: The token of the session to resume.
             user: The user of the connection. The password is not checked, which would take time.
             identity: The identity of a connection without a user. The default may do everything.
+            piece_bytes: The longest piece that the client accepts; 0 if it accepts none.
         """
         self._connections += 1
         owner = ""
@@ -233,7 +237,8 @@ class Manager:
         )
         client = Client(self, peer)
         self.clients[peer.number] = client
-        client.send(m.Hello(m.MAGIC, 1, 1, role, name, [], store_id, session=session))
+        hello = m.Hello(m.MAGIC, 1, 1, role, name, [], store_id, session=session)
+        client.send(hello._replace(piece_max_bytes=piece_bytes))
         return client
 
     def queue(self, name: str) -> Queue:

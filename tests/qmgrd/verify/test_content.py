@@ -31,7 +31,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
     # These kinds are covered by test_publications.py, test_history.py, and the next test.
     of_users = (keys.SPACE_USER, keys.SPACE_ROLE)
-    empty = (*of_topics, *of_history, *of_users, keys.SPACE_ASIDE)
+    empty = (*of_topics, *of_history, *of_users, keys.SPACE_ASIDE, keys.SPACE_UNOWNED)
     others = {SPACES[space] for space in empty}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
 

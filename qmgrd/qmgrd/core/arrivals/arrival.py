@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.requests.reads import DROPPED
 from qmgrd.core.sessions.request_part import Arrived, SettlePart, UnitPutPart
@@ -28,6 +29,7 @@ class ConnectionArrivals:
         "is_delayed",
         "is_link",
         "messages",
+        "pieces",
         "put_bytes",
         "put_messages",
         "used_ns",
@@ -40,16 +42,27 @@ class ConnectionArrivals:
         self.is_link = False  # Puts and answers of a link are served even while the link is held.
         self.is_delayed = False  # whether the first arrival is a put that waits for tokens
         self.bytes = 0
-        self.messages = 0  # the number of messages of all kinds except puts
+        self.messages = 0  # the number of messages of all kinds except puts and pieces
+        self.pieces = 0
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
+
+    def count(self, message: Arrived, by: int) -> None:
+        """Adds *by* to the number of messages like *message*, which is not a put.
+
+        Of a request in parts, only the last one counts.
+        """
+        if type(message) is m.Piece:
+            self.pieces += by
+        elif not isinstance(message, (SettlePart, UnitPutPart)) or message.is_last:
+            self.messages += by
 
     def drop_requests(self) -> int:
         """Removes all requests. Events stay. Returns the size of the requests in bytes."""
         size_bytes = self.bytes
         self.arrivals = deque(x for x in self.arrivals if x.event is not None)
-        self.bytes = self.messages = self.put_messages = self.put_bytes = 0
+        self.bytes = self.messages = self.pieces = self.put_messages = self.put_bytes = 0
         return size_bytes
 
     def drop_reads(self) -> int:
@@ -62,8 +75,3 @@ class ConnectionArrivals:
         size_bytes = sum(arrival.size_bytes for arrival in reads)
         self.bytes -= size_bytes
         return size_bytes
-
-
-def counts(message: Arrived) -> bool:
-    """Returns whether *message* counts toward the limit of waiting messages."""
-    return not isinstance(message, (SettlePart, UnitPutPart)) or message.is_last

@@ -5,7 +5,7 @@ from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals
 from qmgrd.core.limits.put_rates import WAIT_MIN_MS, PutRate, PutRates
 from qmgrd.core.sessions.request_part import Arrived, UnitPutPart
 
-_DELAYED = frozenset({m.Put, m.UnitPut, UnitPutPart})
+_DELAYED = frozenset({m.Put, m.UnitPut, UnitPutPart, m.Piece})
 
 
 class DelayedPuts:
@@ -90,8 +90,10 @@ class DelayedPuts:
 
 
 def cost(arrival: Arrival) -> tuple[int, int]:
-    """Returns the messages and the bytes for which a put takes tokens."""
+    """Returns the messages and the bytes for which a put or a piece takes tokens."""
     message: Arrived | None = arrival.message
     put = message.put if isinstance(message, UnitPutPart) else message
+    if isinstance(put, m.Piece):
+        return 0, arrival.size_bytes
     assert isinstance(put, m.Put | m.UnitPut)
     return len(put.records) or 1, arrival.size_bytes

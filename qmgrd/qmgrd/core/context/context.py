@@ -9,6 +9,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.aside import Aside
 from qmgrd.core.context.audit_trail import AuditTrail
 from qmgrd.core.context.peers import LinkPeers
+from qmgrd.core.context.unused_bodies import UnusedBodies
 from qmgrd.core.layout.entry import VALUE_MAX_BYTES
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
@@ -105,6 +106,7 @@ class Context:
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.put_rates = PutRates()
+        self.unused_bodies = UnusedBodies()
         self.selectors = OpenSelectors(config.limits.selectors_max_length)
         self.turn_rows = config.limits.turn_rows
         # See limits/room.py for these limits.

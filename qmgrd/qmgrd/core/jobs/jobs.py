@@ -17,6 +17,7 @@ from qmgr_protocol.messages import Error, Ok
 from qmgrd.core.access.rights import Rights
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
+from qmgrd.core.context.unused_bodies import SLICE_ROWS
 from qmgrd.core.jobs import (
     drop,
     group_end,
@@ -87,6 +88,7 @@ class Jobs:
 
     def load(self) -> None:
         """Reads the jobs that were unfinished at the last stop, and the jobs that had ended."""
+        self._context.unused_bodies.load(self._context.tx)
         ended = []
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
@@ -127,8 +129,12 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether a job can continue immediately."""
-        return bool(self._ready)
+        """Whether a job, or the deletion of unused bodies, can continue immediately."""
+        return bool(self._ready) or self._deletes_bodies
+
+    @property
+    def _deletes_bodies(self) -> bool:
+        return self._context.unused_bodies.busy and not self._context.is_maintenance
 
     def check_room(self, user: str) -> None:
         """Raises JOBS_EXHAUSTED if *user* may begin no further job, such as a purge.
@@ -246,6 +252,9 @@ class Jobs:
     def run(self) -> None:
         """Runs slices of the jobs in rotation, at least one, while the turn has rows and time."""
         context = self._context
+        if self._deletes_bodies:
+            rows_max = min(SLICE_ROWS, context.slice_rows)
+            context.count_read(context.unused_bodies.delete_slice(context.tx, rows_max), 0)
         for count, job in enumerate(list(self._ready.values())):
             if count and (context.rows > context.turn_rows or context.budget.is_over):
                 return

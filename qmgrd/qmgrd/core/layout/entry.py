@@ -38,15 +38,16 @@ from typing import NamedTuple
 
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
-from qmgrd.core.layout import keys
+from qmgrd.core.layout import keys, long_record
 from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.layout.long_record import VALUE_MAX_BYTES as VALUE_MAX_BYTES
+from qmgrd.core.layout.long_record import LongRecord
 
 VERSION, SHORT = 2, 3
 INLINE, IN_ROWS, NOTED, VOLATILE, DELAYED, UNREADABLE = 0, 1, 2, 4, 8, 255
 SHARED, REPUBLISHED, AWAITED = 16, 32, 64
 _APART = IN_ROWS | SHARED
 _FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED | SHARED | REPUBLISHED | AWAITED
-VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQQ")
 HEAD_FIELDS = (
@@ -70,11 +71,13 @@ PLAIN = VERSION << 8 | INLINE  # the version and the flags of an entry without s
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)
 PUT_TIME = slice(2, 10)  # where a short entry has its put time
+SIZE_OF_SHORT = slice(10, 14)  # where a short entry has the size of the record
 _ROWS = struct.Struct(">QI")
 _REST_MIN_BYTES = _ROWS.size  # the minimum size of the rest; the head of a record is longer
 _SHORT = struct.Struct(">BBQ")
 _SIZE = struct.Struct(">I")
 _CHUNK_MAX = 0xFFFF_FFFF
+WHOLE = 1 << 32  # above the size of every record
 
 
 class Entry(NamedTuple):
@@ -190,7 +193,13 @@ def rows_of(record_bytes: int) -> int:
 
 
 def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
-    """Stores *record* in body rows. Returns the part of its entry that refers to the rows."""
+    """Stores *record* in body rows, unless it has rows already.
+
+    Returns:
+        The part of its entry that refers to the rows.
+    """
+    if isinstance(record, LongRecord):
+        return _ROWS.pack(record.keep(tx), len(record)) + trailer
     for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
         tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
     tx.rows_used += chunk + 1
@@ -263,19 +272,29 @@ class Sound(NamedTuple):
     topic: str = ""  # the topic of a publication
 
 
-def open_sound(tx: Transaction, value: bytes) -> Sound | None:
-    """Returns the parts of an entry that a delivery requires, or None if the entry is damaged."""
+def open_sound(tx: Transaction, value: bytes, whole_max_bytes: int = WHOLE) -> Sound | None:
+    """Returns the parts of an entry that a delivery requires, or None if the entry is damaged.
+
+    Args:
+        tx: The transaction of the turn.
+        value: The value of the entry.
+        whole_max_bytes: The size above which a record in rows is returned as a
+            :class:`~qmgrd.core.layout.long_record.LongRecord`, whose checksum is not compared.
+    """
     entry, topic = decode(value), ""
+    held = entry
     if entry.shared:
         held = publication(tx, entry)
-        record_, topic = record(tx, held), held.target
-        if not record_.endswith(uid_trailer(entry)):
-            return None
-    else:
-        record_ = record(tx, entry)
-    if not is_sound(record_):
+        topic = held.target
+    trailer = uid_trailer(entry)
+    if held.in_rows and record_bytes(held) > whole_max_bytes:
+        body_id, size = _ROWS.unpack_from(held.rest)
+        long = long_record.opened(tx, body_id, size, trailer)
+        return None if long is None else Sound(entry, long, trailer, long.checksum, topic)
+    record_ = record(tx, held)
+    if (entry.shared and not record_.endswith(trailer)) or not is_sound(record_):
         return None
-    return Sound(entry, record_, uid_trailer(entry), checksum_of(record_), topic)
+    return Sound(entry, record_, trailer, checksum_of(record_), topic)
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:

@@ -39,13 +39,15 @@
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
+    31     body id (u64)                                  empty: no message owns the pieces yet
+                                                          (long_record.py)
     40     job id (u64)                                   job row (msgpack map)
     50     number (u64)                                   row of history (history.py)
     51     name of an export cursor                       progress (msgpack map)
     60     number (u64)                                   item that is set aside (aside.py)
 
-A CRC-32 of key and value follows each value, except in the spaces 10, 11, 13 to 15, 18, 1a, 1c and
-30: see row.py. For the arrival of a publication see publications.py.
+A CRC-32 of key and value follows each value, except in the spaces 10, 11, 13 to 15, 18, 1a, 1c, 30
+and 31: see row.py. For the arrival of a publication see publications.py.
 
 To change a layout, raise FORMAT, and refuse older stores or migrate them by a job. In every format,
 the store row begins with the store id and the format. The daemon reads both before it checks the
@@ -76,7 +78,7 @@ SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
 SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
 SPACE_COMPLETE = b"\x1c"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
-SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
+SPACE_BODY, SPACE_UNOWNED, SPACE_JOB = b"\x30", b"\x31", b"\x40"
 SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
 SPACE_ASIDE = b"\x60"
 
@@ -225,6 +227,11 @@ def note(queue_id: int, arrival: int) -> bytes:
 def body(body_id: int, chunk: int) -> bytes:
     """Returns the key of a piece of a long record."""
     return _BODY.pack(SPACE_BODY, body_id, chunk)
+
+
+def unowned(body_id: int) -> bytes:
+    """Returns the key of the mark that no message owns a body yet."""
+    return SPACE_UNOWNED + body_id.to_bytes(8, "big")
 
 
 def publication(arrival: int) -> bytes:

@@ -6,6 +6,8 @@ A lease belongs to the session of its lessee. No other session can settle or ren
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
+from qmgrd.core.layout.entry import WHOLE
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.limits.timers import Timer
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.lease_number import LeaseNumbers
@@ -96,9 +98,11 @@ class Consumer:
         "frame_bytes",
         "heads",
         "is_get",
+        "is_sent_pieces",
         "lacks_room",
         "lease_ms",
         "lessee",
+        "long",
         "open",
         "order",
         "owns_reader",
@@ -110,6 +114,7 @@ class Consumer:
         "selector",
         "timer",
         "wait_over",
+        "whole_max_bytes",
     )
 
     def __init__(
@@ -149,6 +154,11 @@ class Consumer:
         self.open = True
         self.frame_bytes = DELIVER_MAX_BYTES  # the maximum number of bytes of the next frame
         self.lacks_room = False  # whether the next message is longer than this maximum
+        # The size of a record above which it is sent in pieces. It is then the only message of its
+        # delivery, and ``long``. Until all pieces are sent, the consumer receives nothing else.
+        self.whole_max_bytes = WHOLE
+        self.long: LongRecord | None = None
+        self.is_sent_pieces = False
 
     def look_again(self, priority: int, arrival: int) -> None:
         """Stores an available message for examination if it is before the position."""
@@ -228,4 +238,5 @@ class Consumer:
     @property
     def wants(self) -> bool:
         """Whether the daemon may send a message to the consumer now."""
-        return self.open and self.credit_messages > 0 and self.credit_bytes > 0
+        has_credit = self.credit_messages > 0 and self.credit_bytes > 0
+        return self.open and has_credit and not self.is_sent_pieces

@@ -19,7 +19,7 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
 from qmgrd.core.layout import entry as entries
-from qmgrd.core.layout import keys
+from qmgrd.core.layout import keys, long_record
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import lane, notes
@@ -323,7 +323,7 @@ def prepare(
     Raises:
         RequestError: The record is refused.
     """
-    found = records.check(record)
+    found = long_record.check(record)
     size = records.own_bytes(record)
     if size > message_max_bytes:
         raise message_too_large_error(queue, size, message_max_bytes)
@@ -338,7 +338,7 @@ def prepare(
     is_new = not found.origin_length
     delay_ms = _ms_of(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
-        record = records.stamp_encoded(record, trailer)
+        record = long_record.stamped(record, trailer)
     return Prepared(
         record,
         trailer,

@@ -17,6 +17,7 @@ from qmgr_protocol.messages import DELIVERY
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.queue import lane, order
 from qmgrd.core.queue.browse import indexed
 from qmgrd.core.queue.group import index as group_index
@@ -109,7 +110,7 @@ def _wanted(
     damaged: list[tuple[bytes, bytes]],
 ) -> entries.Sound | None:
     """Returns the message under *key* if *consumer* selects it and it is available, else None."""
-    sound = entries.open_sound(tx, value)
+    sound = entries.open_sound(tx, value, consumer.whole_max_bytes)
     if sound is None:
         damaged.append((key, value))
         return None
@@ -179,6 +180,8 @@ def lease(
     head = DELIVERY.pack(
         priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
     )
+    if isinstance(record, LongRecord):
+        consumer.long, record = record, b""  # It follows in pieces.
     return head + record
 
 

@@ -147,7 +147,7 @@ def _ack(
         if queue.is_lost(entry, arrival):
             # A restart has lost the message and counted the loss. A job removes the message.
             continue
-        checksum = entries.checksum_of(entries.record(tx, entry))
+        checksum = entries.checksum_of(entries.front(tx, entry))
         if not numbers.proves(number, queue.id, arrival, checksum):
             return ErrorCode.LEASE_LOST
         _consume(queue, tx, now, key, value, "")

@@ -23,6 +23,7 @@ from qmgr_protocol.messages import (
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
@@ -148,14 +149,15 @@ def _scan(
             if _is_left(value, consumer, items, room - size):
                 heads[found] = arrival  # The unread message is the first of the next frame.
                 return size, FULL
-            if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
+            if (opened := _open(queue, tx, now, consumer, items, key, value, damaged)) is None:
                 continue
-            (delivered, failed, put_us), record, trailer, checksum, more, tail, is_plain = opened
+            counts, length, record, trailer, checksum, more, tail, is_plain = opened
+            delivered, failed, put_us = counts
             room -= len(tail)
         else:
             record, trailer = value[_RECORD_AT:], value[records.TIMESTAMP_AT - origin :]
             is_plain = not (correlation or due_ms)
-        length = len(record)
+            length -= _RECORD_AT
         if items and size + length > room:
             heads[found] = arrival  # The message is the first of the next frame.
             return size, FULL
@@ -183,7 +185,8 @@ def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) ->
 
 class _Opened(NamedTuple):
     counts: tuple[int, int, int]  # the fields delivered, failed and put time
-    record: bytes
+    length: int  # the size of the record
+    record: bytes  # empty if the record is sent in pieces
     trailer: bytes
     checksum: int
     more: int  # further flags for the state in the delivery item
@@ -195,7 +198,8 @@ def _open(
     queue: Queue,
     tx: Transaction,
     now: Now,
-    arrival: int,
+    consumer: Consumer,
+    items: list[bytes],
     key: bytes,
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
@@ -205,12 +209,18 @@ def _open(
     A message is not available if it is damaged or expired, or if a restart lost it. Damaged
     messages are added to *damaged*.
     """
-    if queue.references is not None and value[entries.VERSION_AND_FLAGS] == _NEW_REFERENCE:
+    arrival = keys.place(key)[1]
+    if (
+        queue.references is not None
+        and value[entries.VERSION_AND_FLAGS] == _NEW_REFERENCE
+        and int.from_bytes(value[entries.SIZE_OF_SHORT], "big") <= consumer.whole_max_bytes
+    ):
         held = queue.references.open(tx, arrival)
         if held is not None and value.endswith(held.trailer):
             counts = 0, 0, int.from_bytes(value[entries.PUT_TIME], "big")
             return _Opened(
                 counts,
+                len(held.record),
                 held.record,
                 held.trailer,
                 held.checksum,
@@ -218,7 +228,7 @@ def _open(
                 held.topic,
                 held.is_plain,
             )
-    sound = entries.open_sound(tx, value)
+    sound = entries.open_sound(tx, value, consumer.whole_max_bytes)
     if sound is None:
         damaged.append((key, value))
         return None
@@ -227,7 +237,10 @@ def _open(
         return None
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
     counts = entry.delivered, entry.failed, entry.put_us
-    return _Opened(counts, record, trailer, checksum, more, tail, is_plain=False)
+    length = len(record)
+    if isinstance(record, LongRecord) and not items:
+        consumer.long, record = record, b""
+    return _Opened(counts, length, record, trailer, checksum, more, tail, is_plain=False)
 
 
 def is_available(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:

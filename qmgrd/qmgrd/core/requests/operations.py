@@ -17,7 +17,7 @@ from qmgrd.core.requests.users import UserAdmin
 from qmgrd.core.sessions.request_part import Arrived, SettlePart, UnitPutPart
 from qmgrd.core.sessions.session import Session
 
-Kind = TypeVar("Kind", bound=m.Request | SettlePart | UnitPutPart)
+Kind = TypeVar("Kind", bound=m.Request | m.Piece | SettlePart | UnitPutPart)
 _Arrived = TypeVar("_Arrived", bound=Arrived)
 # Any stands for the message type of each row, because the type differs from row to row.
 _Row: TypeAlias = tuple[type[object], Callable[[Session, Any], None]]
@@ -67,6 +67,7 @@ def _of_messages(parts: Services) -> Iterator[_Row]:
     delivery, streams, units = parts.delivery, parts.streams, parts.units
     yield row(m.ProducerOpen, streams.open_producer)
     yield row(m.Put, streams.put)
+    yield row(m.Piece, streams.piece)
     yield row(m.UnitBegin, units.begin)
     yield row(m.UnitPut, units.put)
     yield row(UnitPutPart, units.put_part)

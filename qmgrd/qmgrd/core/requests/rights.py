@@ -29,7 +29,8 @@ CHECKED = {
     kind: tuple(x for x in needs if x.right is not Right.CONNECT and x.field != EACH)
     for kind, needs in NEEDS.items()
 }
-FREE = {kind for kind, needs in CHECKED.items() if not needs}
+# The put that names the body of a piece needs a right.
+FREE = {m.Piece, *(kind for kind, needs in CHECKED.items() if not needs)}
 # Requests that need one right on the object in their field queue. Decisions are remembered.
 FREQUENT = {m.Put, m.UnitPut, m.Get, m.Consume, m.Browse}
 

@@ -14,10 +14,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.attributes import get_inhibited_error
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
+from qmgrd.core.sessions.long_sends import LongSends
 from qmgrd.core.sessions.pump import DeliveryPump, can_hand
 from qmgrd.core.sessions.readers import Readers
 from qmgrd.core.sessions.session import Session, error_of
@@ -46,7 +48,8 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self._pump = DeliveryPump(context, settlements, self._end)
+        self.long_sends = LongSends(context, settlements, lambda x: sessions[x].piece_bytes)
+        self._pump = DeliveryPump(context, settlements, self._end, self.long_sends)
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
@@ -255,6 +258,7 @@ class Delivery:
 
     def pump(self, budget_rows: int) -> None:
         """Delivers messages to consumers that have credit, until the turn has used up its rows."""
+        self.long_sends.run()
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 
@@ -315,6 +319,7 @@ class Delivery:
 
     def close(self, session: Session) -> None:
         """Forgets the consumers of a closed connection and returns its leased messages."""
+        self.long_sends.close(session.connection)
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for reader in session.readers.values():
@@ -334,7 +339,7 @@ def _consumer(
     *,
     is_get: bool = False,
 ) -> Consumer:
-    return Consumer(
+    consumer = Consumer(
         session.connection,
         request_id,
         lessee,
@@ -344,3 +349,6 @@ def _consumer(
         selector=wanted.selector,
         prefix=wanted.prefix,
     )
+    if session.piece_bytes:
+        consumer.whole_max_bytes = DELIVER_MAX_BYTES
+    return consumer

@@ -16,6 +16,7 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
+from qmgrd.core.sessions.long_sends import LongSends
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.settlements import Settlements
@@ -29,6 +30,7 @@ class DeliveryPump:
 
     Args:
         end: The function that ends a get and sends the given reply unless it is None.
+        long_sends: Sends long messages in pieces.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class DeliveryPump:
         context: Context,
         settlements: Settlements,
         end: Callable[[Consumer, m.Message | None], None],
+        long_sends: LongSends,
     ) -> None:
         self._context = context
         self._settlements = settlements
         self._end = end
+        self._long_sends = long_sends
         self._unread_replies = context.unread_replies
         self._rows_max = context.turn_rows  # the number of rows above which no message is delivered
         self._starved: dict[int, Queue] = {}  # queues whose next message had no room
@@ -206,7 +210,11 @@ class DeliveryPump:
         context.count_read(len(items), size_bytes)
         unread_replies.count_made(consumer.connection, size_bytes)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
-        context.send(consumer.connection, deliver)
+        if consumer.long is None:
+            context.send(consumer.connection, deliver)
+        else:
+            self._long_sends.begin(consumer, consumer.long, deliver)
+            consumer.long = None
         queue.breaker.handed(items)
         if queue.account is not None:
             queue.account.delivered(consumer.lessee.client, items, queue.leases)

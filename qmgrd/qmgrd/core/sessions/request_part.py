@@ -69,21 +69,26 @@ def parts_of(message: m.Received, size_bytes: int, limits: PartLimits) -> Iterat
     cuts = [] if limits.fits(batch, size_bytes) else list(_cuts(batch, size_bytes, limits.records))
     if len(cuts) <= 1:
         yield message, size_bytes
-    elif isinstance(message, m.Put):
-        extras = _extras_of(message.extras, [start for start, _, _ in cuts], len(batch))
-        for (start, stop, part_bytes), own in zip(cuts, extras, strict=True):
-            first_id, records = message.first_id + start, batch[start:stop]
-            yield message._replace(first_id=first_id, records=records, extras=own), part_bytes
+        return
+    starts = [start for start, _, _ in cuts]
+    bodies = _rows_of(message.bodies, starts, len(batch))
+    if isinstance(message, m.Put):
+        extras = _rows_of(message.extras, starts, len(batch))
+        for (start, stop, part_bytes), own, named in zip(cuts, extras, bodies, strict=True):
+            records = batch[start:stop]
+            first_id = message.first_id + start
+            put = message._replace(first_id=first_id, records=records, extras=own, bodies=named)
+            yield put, part_bytes
     else:
-        for start, stop, part_bytes in cuts:
-            put = message._replace(records=batch[start:stop])
-            yield UnitPutPart(put, start, is_last=stop == len(batch)), part_bytes
+        for (start, stop, part_bytes), named in zip(cuts, bodies, strict=True):
+            of_unit = message._replace(records=batch[start:stop], bodies=named)
+            yield UnitPutPart(of_unit, start, is_last=stop == len(batch)), part_bytes
 
 
-def _extras_of(extras: list[list[Any]], starts: list[int], count: int) -> list[list[list[Any]]]:
-    """Returns the extras of each part of a link's put, with the indexes of the part."""
+def _rows_of(rows: list[list[Any]], starts: list[int], count: int) -> list[list[list[Any]]]:
+    """Returns the extras or bodies of each part of a put, with the indexes of the part."""
     found: list[list[list[Any]]] = [[] for _ in starts]
-    for index, *rest in extras:
+    for index, *rest in rows:
         if index < count:  # Otherwise, the row belongs to no record and has no effect.
             part = bisect_right(starts, index) - 1
             found[part].append([index - starts[part], *rest])

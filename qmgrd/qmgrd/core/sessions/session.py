@@ -16,6 +16,7 @@ from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies
 from qmgrd.core.sessions.unit import SessionUnit
 
 STREAMS_MAX = 100
@@ -107,6 +108,8 @@ class Session:
     lessees_max: int = 64  # the number of lessees above which those without leases are dropped
     # The replies of this turn, by stream.
     answers: dict[int, StreamAnswers] = field(default_factory=dict)
+    incoming: IncomingBodies | None = None  # long records that arrive, once a piece has arrived
+    piece_bytes: int = 0  # the size of the pieces of long messages for the peer; 0 without pieces
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # the failed handles of this turn
     # The failed handles of an incomplete settle request

@@ -131,6 +131,10 @@ class Settlements:
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = renewed
         self.watch(lessee)
 
+    def give_back(self, lease: Lease, how: ReturnTerms) -> None:
+        """Ends *lease*, and returns its message to the queue."""
+        self._returns.give_back(lease, how)
+
     def watch(self, lessee: Lessee) -> None:
         """Sets the timer of *lessee* to the end of its oldest lease."""
         if lessee.timer_set or not lessee.leases:

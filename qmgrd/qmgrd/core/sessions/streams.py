@@ -14,6 +14,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.puts import client_put, client_rights
 from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.producer_owners import ProducerOwners
 from qmgrd.core.sessions.refusal_rows import shortened
@@ -210,17 +211,30 @@ class Streams:
         stream = session.streams.get(message.stream)
         if stream is None:
             raise StreamUnknown(message.stream)
-        if isinstance(stream, Producer):
+        if message.bodies:
+            is_whole = not isinstance(stream, Producer)  # A link may hold its messages.
+            incoming = session.incoming or IncomingBodies()
+            with incoming.named_in(self._context, message, is_whole=is_whole) as put:
+                self.put(session, put)
+        elif isinstance(stream, Producer):
             self._put_of_producer(session, stream, message, None)
         else:
             self.links.put(stream, message)
+
+    def piece(self, session: Session, message: m.Piece) -> None:
+        """Stores a piece of a long record, which a later put names."""
+        if session.incoming is None:
+            session.incoming = IncomingBodies()
+        session.incoming.receive(self._context, message)
 
     def refuse(self, session: Session, message: m.Put, error: RequestError) -> None:
         """Refuses all new records of a producer's put. Earlier ones are answered as before."""
         stream = session.streams.get(message.stream)
         if not isinstance(stream, Producer):
             raise StreamUnknown(message.stream)
-        self._put_of_producer(session, stream, message, error)
+        incoming = session.incoming or IncomingBodies()
+        with incoming.named_in(self._context, message, is_whole=False) as put:
+            self._put_of_producer(session, stream, put, error)
 
     def _put_of_producer(
         self, session: Session, sender: Producer, put: m.Put, why: RequestError | None
@@ -397,8 +411,10 @@ class Streams:
         session.answers.clear()
 
     def close(self, session: Session) -> None:
-        """Frees the streams of a closed connection."""
+        """Frees the streams and the incomplete long records of a closed connection."""
         self.links.close(session)
+        if session.incoming is not None:
+            session.incoming.close(self._context)
         for stream in session.streams.values():
             if isinstance(stream, Producer) and self._holders.get(stream.producer_id) is session:
                 del self._holders[stream.producer_id]

@@ -1,7 +1,7 @@
 """The waiting arrivals of one connection."""
 
 from qmgr_protocol import messages as m
-from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals, counts
+from qmgrd.core.arrivals.arrival import Arrival, ConnectionArrivals
 from qmgrd.core.sessions.request_part import PartLimits, parts_of
 
 EVENT = Arrival(None, lambda broker: None, 0)
@@ -34,9 +34,18 @@ def test_all_requests_are_dropped_but_no_event() -> None:
 
 def test_parts_of_a_settle_request_count_once() -> None:
     whole = m.Settle(1, m.ACK, 1, bytes(m.HANDLE.size * 5))
-    assert [counts(part) for part, _ in parts_of(whole, 90, PartLimits(handles=2))] == [
-        False,
-        False,
-        True,
-    ]
-    assert counts(whole)
+    found, counted = ConnectionArrivals(1), []
+    for part, _ in parts_of(whole, 90, PartLimits(handles=2)):
+        found.count(part, 1)
+        counted.append(found.messages)
+    assert counted == [0, 0, 1]
+    found.count(whole, -1)
+    assert found.messages == 0
+
+
+def test_pieces_are_counted_apart() -> None:
+    found = ConnectionArrivals(1)
+    found.count(m.Piece(1, 100_000, 0, bytes(68_000)), 1)
+    assert (found.messages, found.pieces) == (0, 1)
+    found.drop_requests()
+    assert found.pieces == 0

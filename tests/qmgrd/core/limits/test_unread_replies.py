@@ -317,9 +317,9 @@ def test_message_that_does_not_fit_in_the_frame_is_not_read_in_vain(
 
     real = entries.open_sound
 
-    def counted(tx: object, value: bytes) -> object:
+    def counted(tx: object, value: bytes, *rest: object) -> object:
         opened.append(value)
-        return real(tx, value)  # type: ignore[arg-type]
+        return real(tx, value, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(entries, "open_sound", counted)
     app = manager.connect("app")

@@ -187,7 +187,7 @@ class Following:
         return 0 if held_group.is_delivered or last_reader is self._reader else STATE_TAKEN_OVER
 
     def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
-        sound = entries.open_sound(self._tx, value)
+        sound = entries.open_sound(self._tx, value, self._consumer.whole_max_bytes)
         if sound is None:
             self._damaged.append((key, value))
             return None

@@ -1,0 +1,163 @@
+"""The long records that arrive on one connection in pieces (PROTOCOL.md, section 7).
+
+    Piece ─▶ body rows, in the turn in which it arrives      Piece ─▶ ...      Put ─▶ owns the rows
+
+Between the pieces, memory has only the start of the record, its checksum, and its last bytes. If a
+body is too large, or the store has no room for it, its other pieces are ignored, and the put that
+names it is refused.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.pieces import PieceOrder
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys, long_record
+from qmgrd.core.layout.long_record import VALUE_MAX_BYTES, Body, LongRecord
+
+AnyPut = TypeVar("AnyPut", m.Put, m.UnitPut)
+
+MAP_SHARE = 4  # Bodies that arrive may use one part of so many parts of the store.
+# The longest piece that the daemon accepts. A turn takes one piece, whose rows and flush take about
+# as long as a turn of short messages.
+PIECE_BYTES = 128_000
+
+
+@dataclass(slots=True)
+class _Arriving:
+    """A body, whose ``size`` is that of the whole record from the start."""
+
+    body: Body
+    start: bytes  # the bytes of the record before the body of the message
+    tail: bytes = b""  # the last bytes of the record so far
+    checksum: int = 0  # the checksum of the record so far
+    is_complete: bool = False
+
+    def record(self) -> LongRecord:
+        """Returns the record. It must be complete."""
+        origin = self.start[records.ORIGIN_LENGTH_AT] if self.start else 0
+        trailer = self.tail[-origin - records.TIMESTAMP.size :] if origin else b""
+        return LongRecord.of(self.start + trailer, self.body, self.body.size, self.checksum)
+
+
+class IncomingBodies:
+    """The bodies that arrive on one connection."""
+
+    def __init__(self) -> None:
+        self._order = PieceOrder()
+        self._bodies: dict[int, _Arriving] = {}
+
+    def receive(self, context: Context, piece: m.Piece) -> None:
+        """Stores a piece.
+
+        Raises:
+            FieldInvalid: The piece does not continue its body, or has an invalid size.
+        """
+        is_last = self._order.take(piece)
+        if piece.offset == 0:
+            self._forget(context, piece.body)
+            self._bodies[piece.body] = self._begun(context, piece)
+        arriving = self._bodies[piece.body]
+        if arriving.body.error is None:
+            try:
+                self._store(context, arriving, piece)
+            except RequestError as error:
+                self._let_go(context, arriving.body)
+                arriving.body.error = error
+        arriving.is_complete = is_last
+
+    def _begun(self, context: Context, piece: m.Piece) -> _Arriving:
+        body = Body(context.ids.next(), piece.size)
+        start = piece.data[: long_record.start_bytes(piece.data)]
+        limit, unused = context.config.limits.message_max_bytes, context.unused_bodies
+        if piece.size > limit + records.UID_MAX_BYTES:
+            text = records.too_large_text(piece.size, limit)
+            body.error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        elif unused.incoming_bytes + piece.size > context.config.store.map_bytes // MAP_SHARE:
+            body.error = RequestError(
+                ErrorCode.STORE_FULL,
+                f"long messages that are still arriving have {unused.incoming_bytes} bytes, and "
+                f"may have one {MAP_SHARE}th of the store; try again, or raise store.map_bytes",
+                1_000,
+            )
+        else:
+            context.tx.put(keys.unowned(body.id), b"")
+            unused.incoming_bytes += body.size
+        return _Arriving(body, start)
+
+    def _store(self, context: Context, arriving: _Arriving, piece: m.Piece) -> None:
+        """Raises RequestError STORE_FULL if the store has too little room."""
+        data, body_id = piece.data, arriving.body.id
+        context.take_room(2 * len(data))
+        first = piece.offset // VALUE_MAX_BYTES
+        rows = [
+            (keys.body(body_id, first + at // VALUE_MAX_BYTES), data[at : at + VALUE_MAX_BYTES])
+            for at in range(0, len(data), VALUE_MAX_BYTES)
+        ]
+        context.tx.put_all(rows)
+        context.count_read(context.turn_rows + 1, 0)  # The turn takes no other requests after it.
+        summed = memoryview(data)[0 if piece.offset else records.SUMMED_AT :]
+        arriving.checksum = crc32(summed, arriving.checksum)
+        arriving.tail = (arriving.tail + data[-records.UID_MAX_BYTES :])[-records.UID_MAX_BYTES :]
+
+    def _let_go(self, context: Context, body: Body) -> None:
+        """Deletes the rows of a body without an error, and frees its room."""
+        context.unused_bodies.incoming_bytes -= body.size
+        context.unused_bodies.add(body.id)
+
+    def _forget(self, context: Context, number: int) -> None:
+        arriving = self._bodies.pop(number, None)
+        if arriving is not None and arriving.body.error is None:
+            self._let_go(context, arriving.body)
+
+    def close(self, context: Context) -> None:
+        """Deletes all bodies, because the connection has ended."""
+        for number in list(self._bodies):
+            self._forget(context, number)
+
+    @contextmanager
+    def named_in(self, context: Context, put: AnyPut, *, is_whole: bool) -> Iterator[AnyPut]:
+        """Yields *put* with the records of the bodies that it names. They are then used up.
+
+        The put refuses a body that is not complete.
+
+        Args:
+            context: The context of the turn.
+            put: A put that names bodies.
+            is_whole: Whether the records are read into memory, because the put keeps them there.
+        """
+        batch, used = list(put.records), []
+        for index, number in put.bodies:
+            if index >= len(batch):
+                continue
+            arriving = self._bodies.get(number)
+            if batch[index] or arriving is None or not arriving.is_complete:
+                batch[index] = _incomplete(number)
+                continue
+            record = arriving.record()
+            used.append(self._bodies.pop(number).body)
+            batch[index] = record
+            if is_whole and record.body.error is None:
+                batch[index] = long_record.read(context.tx, record.body.id, 0, record.size)
+        try:
+            yield put._replace(records=batch, bodies=[])
+        finally:
+            for body in used:
+                if body.is_owned:
+                    context.unused_bodies.incoming_bytes -= body.size
+                elif body.error is None:
+                    self._let_go(context, body)
+
+
+def _incomplete(number: int) -> LongRecord:
+    error = RequestError(
+        ErrorCode.RECORD_MALFORMED,
+        f"the put names body {number}, which is not complete, or has a record in its place",
+    )
+    return LongRecord.of(bytes(records.HEAD_BYTES), Body(0, 0, error), 0, 0)

@@ -1,0 +1,241 @@
+"""Tests of long messages that are sent in pieces."""
+
+import random
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.pieces import PIECE_BYTES
+from qmgr_protocol.record import HEADERS
+from qmgrd.core.layout import keys
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Delivery, Manager
+
+SIZE = 2_000_000
+BODY = random.Random(2).randbytes(SIZE)
+
+
+@pytest.fixture
+def manager() -> Manager:
+    manager = Manager(limits={"message_max_bytes": "4 MiB"})
+    manager.connect("admin").ask(m.QueueCreate, "Q")
+    return manager
+
+
+@pytest.fixture
+def app(manager: Manager) -> Client:
+    return manager.connect("app", piece_bytes=PIECE_BYTES)
+
+
+def received(messages: list[Any]) -> list[Delivery | int]:
+    """Returns the messages with their whole records, and the ids of requests with other answers."""
+    data, found = b"", list[Delivery | int]()
+    for message in messages:
+        if type(message) is m.Piece:
+            assert (message.body, message.offset) == (1, len(data) if message.offset else 0)
+            data = data[: message.offset] + message.data
+        elif type(message) is m.Deliver and message.bodies:
+            assert message.bodies == [[0, 1]]
+            (item,) = message.items
+            head, tail = item[: m.DELIVERY_BYTES], item[m.DELIVERY_BYTES :]
+            fields: list[Any] = [*m.DELIVERY.unpack(head), data, tail]
+            found.append(Delivery(message.queue_id, *fields))
+        elif type(message) is m.Deliver:
+            for item in message.items:
+                fields = [*m.DELIVERY.unpack_from(item), item[m.DELIVERY_BYTES :]]
+                found.append(Delivery(message.queue_id, *fields))
+        else:
+            found.append(message[0])
+    return found
+
+
+def heard(client: Client) -> list[Delivery | int]:
+    client.manager.rest()
+    return received(client.hear())
+
+
+def bodies(found: list[Delivery | int]) -> list[bytes]:
+    return [x.body for x in found if isinstance(x, Delivery)]
+
+
+def test_each_turn_sends_a_piece_and_the_delivery_comes_last(app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(1, "Q", 1, 0, 0, 1 << 30))
+    app.manager.turn()
+    sent, messages = [], []
+    while app.manager.turns.has_work:
+        app.manager.turn()
+        messages += app.received
+        sent.append([type(x) for x in app.hear()])
+    assert sent[:-1] == [[m.Piece]] * (SIZE // PIECE_BYTES)
+    assert sent[-1] == [m.Piece, m.Deliver]
+    (found,) = received(messages)
+    assert isinstance(found, Delivery)
+    assert found.body == BODY
+    assert app.ack(found) == []
+    assert app.manager.scan(keys.SPACE_BODY) == []
+    audit(app.manager)
+
+
+def test_other_messages_of_the_connection_pass_and_those_of_the_consumer_wait(
+    manager: Manager, app: Client
+) -> None:
+    app.ask(m.QueueCreate, "OTHER")
+    app.put("Q", b"1", BODY, b"3")
+    app.hear()
+    app.send(m.Consume(50, "Q", 10, 1 << 30), m.Consume(51, "OTHER", 10, 1 << 30))
+    manager.turn()
+    manager.turn()
+    app.put("OTHER", b"quick")
+    manager.rest()
+    order = [
+        x.request_id if type(x) is m.Deliver else "piece"
+        for x in app.received
+        if type(x) in (m.Deliver, m.Piece)
+    ]
+    assert [x for x in order if x == 50] == [50, 50, 50]
+    assert order.index(51) < len(order) - 3
+    assert set(order[order.index(51) : -2]) == {51, "piece"}
+    found = received([x for x in app.hear() if type(x) in (m.Deliver, m.Piece)])
+    by_queue = [x.body for x in found if isinstance(x, Delivery) and x.body != b"quick"]
+    assert by_queue == [b"1", BODY, b"3"]
+    audit(manager)
+
+
+def test_message_up_to_the_size_of_a_frame_is_sent_whole(app: Client) -> None:
+    app.put("Q", bytes(DELIVER_MAX_BYTES - 100))
+    (found,) = app.get("Q")
+    assert len(found.body) == DELIVER_MAX_BYTES - 100
+
+
+def test_client_without_pieces_receives_the_whole_record(manager: Manager) -> None:
+    plain = manager.connect("plain")
+    plain.put("Q", BODY)
+    assert [x.body for x in plain.get("Q")] == [BODY]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        m.Get(70, "Q", 1, 0, 0, 1 << 30, where="a = 1"),
+        m.Get(70, "Q", 1, 0, 0, 1 << 30, correlation_id=b"c"),
+        m.Get(70, "Q", 1, 0, 0, 1 << 30, order=m.LOGICAL),
+        m.Get(70, "Q", 5, 0, 0, 1 << 30),
+    ],
+)
+def test_each_way_to_get_sends_pieces(app: Client, request_: m.Get) -> None:
+    app.put("Q", BODY, envelope={HEADERS: {"a": 1}}, correlation_id=b"c")
+    app.hear()
+    app.send(request_)
+    (found,) = heard(app)
+    assert isinstance(found, Delivery)
+    assert found.body == BODY
+    audit(app.manager)
+
+
+def test_member_of_a_group_is_sent_in_pieces(app: Client) -> None:
+    group = app.ask(m.GroupNew)
+    app.put("Q", BODY, group=(group, 1, False))
+    app.put("Q", b"2", group=(group, 2, True))
+    app.hear()
+    app.send(m.Consume(50, "Q", 10, 1 << 30, order=m.PINNED))
+    assert bodies(heard(app)) == [BODY, b"2"]
+    audit(app.manager)
+
+
+def test_lease_does_not_end_while_pieces_are_sent(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 100, 1 << 30))
+    manager.turn()
+    while manager.turns.has_work:
+        manager.turn(90)
+    (found,) = received(app.hear())
+    assert isinstance(found, Delivery)
+    assert (found.delivered, found.failed) == (0, 0)
+    manager.turn(90)
+    assert app.ack(found) == []
+
+
+def test_deleted_queue_ends_the_message_and_answers_the_get(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 0, 1 << 30))
+    manager.turn()
+    manager.turn()
+    manager.connect("admin").ask(m.QueueDelete, "Q", True)
+    manager.rest()
+    messages = app.hear()
+    assert {type(x) for x in messages} == {m.Piece, m.Ok}
+    assert messages[-1] == m.Ok(70)
+    assert not manager.turns.broker.delivery.long_sends._sends
+
+
+def test_lost_connection_returns_the_message(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.consume("Q")
+    manager.turn()
+    app.hang_up()
+    manager.rest()
+    again = manager.connect("again", piece_bytes=PIECE_BYTES)
+    again.send(m.Get(1, "Q", 1, 0, 0, 1 << 30))
+    assert bodies(heard(again)) == [BODY]
+    audit(manager)
+
+
+@pytest.mark.parametrize("chunk", [0, 300])
+def test_damaged_message_is_set_aside_and_the_next_one_follows(
+    manager: Manager, app: Client, chunk: int
+) -> None:
+    app.put("Q", BODY, b"next")
+    app.hear()
+    key, row = manager.scan(keys.SPACE_BODY)[chunk]
+    tx = manager.store.begin()
+    tx.put(key, row[:-1] + bytes([row[-1] ^ 1]))
+    manager.store.commit()
+    app.send(m.Consume(50, "Q", 10, 1 << 30))
+    assert bodies(heard(app)) == [b"next"]
+    assert manager.queue("Q").counters.damaged == 1
+    assert manager.queue("Q").counters.depth == 1
+
+
+def test_get_of_a_damaged_message_is_answered(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    key, row = manager.scan(keys.SPACE_BODY)[300]
+    tx = manager.store.begin()
+    tx.put(key, row[:-1])
+    manager.store.commit()
+    app.send(m.Get(70, "Q", 1, 0, 0, 1 << 30))
+    assert heard(app) == [70]
+    assert manager.queue("Q").counters.damaged == 1
+
+
+def test_pieces_wait_while_the_peer_does_not_read(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 0, 1 << 30))
+    manager.turn()
+    manager.turns.intake.block(app.peer.number)
+    manager.rest()
+    assert sum(type(x) is m.Piece for x in app.received) <= 1
+    manager.turns.intake.unblock(app.peer.number)
+    assert bodies(heard(app)) == [BODY]
+
+
+def test_publication_is_sent_in_pieces_to_each_subscriber(manager: Manager, app: Client) -> None:
+    other = manager.connect("other", piece_bytes=PIECE_BYTES)
+    names = ["app:s", "other:s"]
+    for client, name in zip((app, other), names, strict=True):
+        client.ask(m.Subscribe, "T", name)
+    publisher = manager.connect("publisher")
+    publisher.put("/T", BODY)
+    manager.rest()
+    for client, name in zip((app, other), names, strict=True):
+        client.hear()
+        client.send(m.Consume(60, name, 10, 1 << 30))
+        assert bodies(heard(client)) == [BODY]
+    audit(manager)
