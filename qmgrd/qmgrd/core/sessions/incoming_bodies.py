@@ -15,7 +15,7 @@ from typing import TypeVar
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.pieces import PieceOrder
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys, long_record
@@ -57,8 +57,11 @@ class IncomingBodies:
         """Stores a piece.
 
         Raises:
-            FieldInvalid: The piece does not continue its body, or has an invalid size.
+            FieldInvalid: The piece is too long, or does not continue its body.
         """
+        if len(piece.data) > PIECE_BYTES:
+            why = f"{len(piece.data)} bytes; this queue manager accepts {PIECE_BYTES}"
+            raise FieldInvalid("Piece", "data", why)
         is_last = self._order.take(piece)
         if piece.offset == 0:
             self._forget(context, piece.body)

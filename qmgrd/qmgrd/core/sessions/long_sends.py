@@ -9,7 +9,7 @@
    time. So each body has number 1.
 2. A consumer receives nothing between the pieces of its message. So its messages keep their order.
 3. Pieces wait while the connection is held (unread_replies.py).
-4. The lease is renewed with each piece. If it ends meanwhile, no Deliver follows.
+4. The lease is renewed with each piece. If it or the consumer ends meanwhile, no Deliver follows.
 5. The checksum of the record is known after the last piece. If it is wrong, the message is set
    aside as damaged, and no Deliver follows.
 """
@@ -109,6 +109,10 @@ class LongSends:
         if not self._renew(send):
             if send.consumer.is_get:
                 context.send(connection, m.Ok(send.consumer.request_id))
+            return True
+        if not (send.consumer.is_get or send.consumer.open):
+            # The consumer was cancelled, and no Deliver may follow its Ended.
+            self._settlements.give_back(send.lease, UNREAD)
             return True
         offset, size = send.offset, record.size
         stop = min(offset + send.piece_bytes, size)

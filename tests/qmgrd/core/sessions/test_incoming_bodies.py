@@ -285,6 +285,14 @@ def test_put_without_a_right_uses_up_its_bodies(manager: Manager, app: Client) -
     assert marks(manager) == []
 
 
+def test_piece_above_the_stated_length_ends_the_connection(app: Client) -> None:
+    data = record(BODY)
+    app.send(*pieces(data, size=PIECE_BYTES + VALUE_MAX_BYTES)[:1])
+    app.manager.turn()
+    assert app.goaway is not None
+    assert app.goaway.text.endswith("132000 bytes; this queue manager accepts 128000")
+
+
 def test_order_of_pieces_is_checked(app: Client) -> None:
     app.send(pieces(record(BODY))[1])
     app.manager.turn()

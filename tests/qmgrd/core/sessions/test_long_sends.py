@@ -174,6 +174,23 @@ def test_deleted_queue_ends_the_message_and_answers_the_get(manager: Manager, ap
     assert not manager.turns.broker.delivery.long_sends._sends
 
 
+def test_cancelled_consumer_returns_the_message(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Consume(70, "Q", 10, 1 << 30))
+    manager.turn()
+    manager.turn()
+    app.send(m.Cancel(70))
+    manager.rest()
+    assert type(app.hear()[-1]) is m.Ended
+    again = manager.connect("again", piece_bytes=PIECE_BYTES)
+    again.send(m.Get(1, "Q", 1, 0, 0, 1 << 30))
+    (found,) = heard(again)
+    assert isinstance(found, Delivery)
+    assert (found.body, found.delivered, found.failed) == (BODY, 0, 0)
+    audit(manager)
+
+
 def test_lost_connection_returns_the_message(manager: Manager, app: Client) -> None:
     app.put("Q", BODY)
     app.consume("Q")
