@@ -92,6 +92,24 @@ async def test_short_messages_pass_between_the_pieces(tmp_path: Path) -> None:
             assert order.count("SHORT") > 5
 
 
+async def test_browse_shows_the_beginning_of_a_long_message(tmp_path: Path) -> None:
+    async with serve(tmp_path, **LIMITS) as address, connect(address) as manager:
+        await manager.admin.queue_create("Q")
+        bodies = [b"short", body_of(6 * MIB), body_of(3 * MIB)]
+        for body in bodies:
+            await manager.put("Q", body, headers={"size": len(body)})
+        found = [message async for message in manager.browse("Q")]
+        assert [message.body_bytes for message in found] == [len(body) for body in bodies]
+        assert [message.headers["size"] for message in found] == [len(body) for body in bodies]
+        short, cut, whole = found
+        assert (short.cut_bytes, whole.cut_bytes) == (0, 0)
+        assert whole.body == bodies[2]
+        assert 200_000 < len(cut.body) < 252_000
+        assert bodies[1].startswith(cut.body)
+        selected = [x async for x in manager.browse("Q", where=f"size > {4 * MIB}")]
+        assert [x.uid for x in selected] == [cut.uid]
+
+
 async def test_unit_of_work_puts_long_messages(tmp_path: Path) -> None:
     async with serve(tmp_path, **LIMITS) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")

@@ -201,6 +201,7 @@ class Broker:
             address,
             access,
             self._rights.is_enforced,
+            frame_bytes=hello.frame_max_bytes,
             piece_bytes=piece_bytes(hello.piece_max_bytes),
         )
         self._user_sessions.join(session)
@@ -236,8 +237,7 @@ class Broker:
 
     def closed(self, connection: int, why: str) -> None:
         """Releases everything that depends on a connection."""
-        session = self.sessions.pop(connection, None)
-        if session is None:
+        if (session := self.sessions.pop(connection, None)) is None:
             return
         self.auditor.closed(session)
         self._resumable.pop(session.numbers.session_id, None)

@@ -287,14 +287,23 @@ def open_sound(tx: Transaction, value: bytes, whole_max_bytes: int = WHOLE) -> S
         held = publication(tx, entry)
         topic = held.target
     trailer = uid_trailer(entry)
-    if held.in_rows and record_bytes(held) > whole_max_bytes:
-        body_id, size = _ROWS.unpack_from(held.rest)
-        long = long_record.opened(tx, body_id, size, trailer)
-        return None if long is None else Sound(entry, long, trailer, long.checksum, topic)
-    record_ = record(tx, held)
+    record_ = outlined(tx, held, whole_max_bytes)
+    if isinstance(record_, LongRecord):
+        return Sound(entry, record_, trailer, record_.checksum, topic)
     if (entry.shared and not record_.endswith(trailer)) or not is_sound(record_):
         return None
     return Sound(entry, record_, trailer, checksum_of(record_), topic)
+
+
+def outlined(tx: Transaction, entry: Entry, whole_max_bytes: int) -> bytes:
+    """Returns the record of *entry*, which is not shared, or its outline if it is longer.
+
+    It is empty or incomplete if rows are missing.
+    """
+    if not entry.in_rows or record_bytes(entry) <= whole_max_bytes:
+        return record(tx, entry)
+    body_id, size = _ROWS.unpack_from(entry.rest)
+    return long_record.opened(tx, body_id, size, uid_trailer(entry)) or b""
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:

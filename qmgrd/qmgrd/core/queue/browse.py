@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core.layout import entry as entries
-from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import index, keys, long_record
 from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue import order
 from qmgrd.core.queue.group import index as group_index
@@ -23,6 +24,7 @@ from qmgrd.core.selector.selector import Selector
 
 # Limit of examined messages that do not match, per page. A costly selector lowers the limit.
 LOOKED_AT_MAX = 1_000
+FRONT_BYTES = 252_000  # the bytes of a cut record before its UID
 DELAY_BYTES = 13  # maximum bytes of the index and the time of a delayed message in a frame
 
 Place = tuple[int, int]  # a priority and an arrival number
@@ -40,6 +42,8 @@ class BrowsePage(NamedTuple):
     looked_at: int  # the number of examined rows; with a costly selector, a row counts as several
     # The index of each delayed item, and the milliseconds until it is available.
     delays: list[list[int]]
+    # The index of each item that is cut, and the number of bytes of its record before the UID.
+    cut: list[list[int]]
 
 
 def browse(
@@ -50,19 +54,24 @@ def browse(
     count: int,
     bytes_max: int,
     selector: Selector | None = None,
+    whole_max_bytes: int = entries.WHOLE,
+    *,
+    shows_cut: bool = False,
 ) -> BrowsePage:
     """Returns a page of up to *count* of the messages *found*, as delivery items.
 
     The records of a page have at most *bytes_max* bytes in total, unless the first record is
-    longer. All items of a page fit in a frame.
+    longer. All items of a page fit in a frame. A record above *whole_max_bytes* is cut, or left out
+    unless *shows_cut* is set.
     """
     items: list[bytes] = []
     delays: list[list[int]] = []
+    cut: list[list[int]] = []
     size, frame_bytes, looked_at = 0, 0, 0
     cursor: Cursor | None = None
     for key, value, behind_it in found:
         if looked_at - len(items) >= LOOKED_AT_MAX:
-            return BrowsePage(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays, cut)
         if not value:
             looked_at += 1
             cursor = behind_it
@@ -75,23 +84,27 @@ def browse(
             continue
         if items and frame_bytes + entries.separate_bytes(value) > DELIVER_MAX_BYTES:
             # The record does not fit in the frame, so it is not read.
-            return BrowsePage(items, cursor, looked_at, delays)
-        record = entries.record(tx, entry)
-        if not is_selected(selector, queue, tx, key, entry, record):
+            return BrowsePage(items, cursor, looked_at, delays, cut)
+        held = entries.publication(tx, entry) if entry.shared else entry
+        record = entries.outlined(tx, held, whole_max_bytes)
+        is_hidden = isinstance(record, LongRecord) and not shows_cut
+        if is_hidden or not is_selected(selector, queue, tx, key, entry, record):
             cursor = behind_it
             continue
+        record, front_bytes = _shown(tx, entry, record)
         size += len(record)
         item = _item(queue, tx, now, entry, record, priority, arrival)
         is_delayed = key[keys.POSITION_AT] == keys.LANE_DELAYED
         frame_bytes += len(item) + (DELAY_BYTES if is_delayed else 0)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
-            return BrowsePage(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays, cut)
         if is_delayed:
             delays.append([len(items), max(entry.due_ms - now.ms, 0)])
+        cut += [[len(items), front_bytes]] if front_bytes else []
         items.append(item)
         cursor = behind_it
-    return BrowsePage(items, None, looked_at, delays)
+    return BrowsePage(items, None, looked_at, delays, cut)
 
 
 def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:
@@ -104,6 +117,17 @@ def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
     """Yields keys and entries, each with its place as the cursor."""
     for key, value in found:
         yield key, value, list(keys.place(key))
+
+
+def _shown(tx: Transaction, entry: entries.Entry, record: bytes) -> tuple[bytes, int]:
+    """Returns what an item shows of *record*.
+
+    Also returns the number of bytes before the UID if the record is cut, and otherwise 0.
+    """
+    if not isinstance(record, LongRecord):
+        return record, 0
+    front = long_record.read(tx, record.body.id, 0, FRONT_BYTES)
+    return front + entries.uid_trailer(entry), len(front)
 
 
 def _item(

@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from qmgr_config.model import FRAME_OVERHEAD_BYTES
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.amount import amount
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.need import Kind
@@ -27,6 +29,8 @@ from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.streams import Streams
 
 ORIGINS_SHOWN = 1_000
+# A browse cuts longer records, even if they fit in a frame.
+WHOLE_MAX_BYTES = 4 * 1024 * 1024 + records.UID_MAX_BYTES
 _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
@@ -204,6 +208,8 @@ class QueueAdmin:
             message.messages_max,
             message.bytes_max,
             wanted.selector,
+            min(WHOLE_MAX_BYTES, session.frame_bytes - FRAME_OVERHEAD_BYTES),
+            shows_cut=session.piece_bytes > 0,
         )
         context.count_read(page.looked_at, sum(map(len, page.items)))
         further = page.next
@@ -214,6 +220,7 @@ class QueueAdmin:
             "items": page.items,
             "next": further,
             "delays": page.delays,
+            **({"cut": page.cut} if page.cut else {}),
             "queue_id": queue.id,
             "store_id": context.store_id.hex(),
             "wall_us": context.now.wall_us,

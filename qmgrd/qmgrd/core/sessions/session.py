@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.access import Access
@@ -109,6 +110,7 @@ class Session:
     # The replies of this turn, by stream.
     answers: dict[int, StreamAnswers] = field(default_factory=dict)
     incoming: IncomingBodies | None = None  # long records that arrive, once a piece has arrived
+    frame_bytes: int = FRAME_MAX_LEAST_BYTES  # the longest frame that the peer accepts
     piece_bytes: int = 0  # the size of the pieces of long messages for the peer; 0 without pieces
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # the failed handles of this turn

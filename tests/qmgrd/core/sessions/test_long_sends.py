@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.record import HEADERS
 from qmgrd.core.layout import keys
@@ -229,6 +230,37 @@ def test_get_of_a_damaged_message_is_answered(manager: Manager, app: Client) -> 
     app.send(m.Get(70, "Q", 1, 0, 0, 1 << 30))
     assert heard(app) == [70]
     assert manager.queue("Q").counters.damaged == 1
+
+
+@pytest.mark.parametrize(("piece_bytes", "shown"), [(PIECE_BYTES, 3), (0, 2)])
+def test_browse_cuts_or_omits_what_the_frames_of_the_client_cannot_have(
+    manager: Manager, piece_bytes: int, shown: int
+) -> None:
+    client = manager.connect("app", piece_bytes=piece_bytes)
+    client.put("Q", b"1", BODY, b"3")
+    session = manager.turns.broker.sessions[client.peer.number]
+    session.frame_bytes = 1_200_000
+    sizes, cuts = browsed(client)
+    assert sizes == ([1, 252_000, 1] if shown == 3 else [1, 1])
+    assert cuts == ([[0, 252_000]] if shown == 3 else [])
+    session.frame_bytes = 8 << 20
+    assert browsed(client) == ([1, SIZE, 1], [])
+
+
+def browsed(client: Client) -> tuple[list[int], list[list[int]]]:
+    """Returns the sizes of the bodies, approximately for a cut one, and the rows of cut ones."""
+    sizes: list[int] = []
+    cuts: list[list[int]] = []
+    after = None
+    while True:
+        value = client.ask(m.Browse, "Q", after, 9, 1 << 30)
+        cut = dict(value.get("cut", []))
+        for index, item in enumerate(value["items"]):
+            record = item[m.DELIVERY_BYTES :]
+            sizes.append(cut.get(index) or len(records.decode(record).body))
+        cuts += value.get("cut", [])
+        if (after := value["next"]) is None:
+            return sizes, cuts
 
 
 def test_pieces_wait_while_the_peer_does_not_read(manager: Manager, app: Client) -> None:
