@@ -20,10 +20,12 @@ from qmgr_bench.own.depth import start, ten_million
 from qmgr_bench.own.dup import dup
 from qmgr_bench.own.expiry import expiry
 from qmgr_bench.own.group import group
+from qmgr_bench.own.journal import journal
 from qmgr_bench.own.link import link
 from qmgr_bench.own.secure import secure
 from qmgr_bench.own.selecting import select
 from qmgr_bench.own.slow import slow
+from qmgr_bench.own.state import state
 from qmgr_bench.own.table import table
 from qmgr_bench.own.topic import topic
 from qmgr_bench.own.transfer import transfer
@@ -68,6 +70,8 @@ OWN_ROWS = {
     "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
     "SECURE": OwnRow("rights and TLS; start with 10,000 users", secure, 9, 150),
     "SLOW": OwnRow("put while each flush takes 5 or 20 ms more", slow, 8, 30),
+    "JOURNAL": OwnRow("checkpoints, and a start after a kill under load", journal, 2, 10),
+    "STATE": OwnRow("what duplicates store: a row for each message, or a table", state, 0, 40),
     "TABLE": OwnRow("5,000,000 messages as rows, with and without Spark", table, 0, 420, STORED),
 }
 
