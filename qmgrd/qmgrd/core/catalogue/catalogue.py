@@ -315,12 +315,11 @@ class Catalogue:
 
     def _queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> Queue:
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
-        counters = Counters.read(self._context.tx, queue_id, name)
         queue = Queue(
             queue_id,
             name,
             self._bounds(name, row),
-            counters,
+            Counters.read(self._context.tx, queue_id, name),
             self._context.ids,
             self._context.schedule,
             is_transmission=row["kind"] in ("transmission", "publications"),
@@ -328,6 +327,7 @@ class Catalogue:
             references=self.references if is_subscription else None,
             history=self._context.history,
             origin=self._context.stamper.origin,
+            unused_bodies=self._context.unused_bodies,
         )
         if row.get("owner"):
             queue.stored = self._context.totals.stored_by(row["owner"])

@@ -9,12 +9,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.aside import Aside
 from qmgrd.core.context.audit_trail import AuditTrail
 from qmgrd.core.context.peers import LinkPeers
-from qmgrd.core.context.unused_bodies import UnusedBodies
 from qmgrd.core.layout.entry import VALUE_MAX_BYTES
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
+from qmgrd.core.layout.unused_bodies import UnusedBodies
 from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
 from qmgrd.core.limits.open_selectors import OpenSelectors
 from qmgrd.core.limits.put_rates import PutRates

@@ -17,7 +17,6 @@ from qmgr_protocol.messages import Error, Ok
 from qmgrd.core.access.rights import Rights
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.unused_bodies import SLICE_ROWS
 from qmgrd.core.jobs import (
     drop,
     group_end,
@@ -46,6 +45,7 @@ from qmgrd.core.jobs.job import (
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import owner as owners
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.unused_bodies import SLICE_ROWS
 from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 

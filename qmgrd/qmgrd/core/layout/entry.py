@@ -339,6 +339,11 @@ def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
     return tx.scan(keys.body(body_id, 0), keys.body(body_id, _CHUNK_MAX))
 
 
+def body_id(entry: Entry) -> int:
+    """Returns the id of the body rows of *entry*, which must have some."""
+    return int(_ROWS.unpack_from(entry.rest)[0])
+
+
 def body_rows(entry: Entry) -> int:
     """Returns the number of body rows of *entry*."""
     return rows_of(record_bytes(entry)) if entry.in_rows else 0

@@ -19,6 +19,8 @@ from qmgrd.core.queue.queue import Queue
 
 # The number of rows of a plain message: the entry, and its row in the UID index if it has one.
 ROWS_OF_A_PUT = 2
+# Number of body rows above which they are deleted in slices, so that no turn takes long.
+ROWS_AT_ONCE = 300
 
 
 def add(
@@ -144,8 +146,10 @@ def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival:
     """
     if queue.references is not None:
         queue.references.remove(arrival)
-    else:
+    elif entries.body_rows(entry) <= ROWS_AT_ONCE:
         entries.delete_rows(tx, entry)
+    elif entries.has_sound_uid(tx, entry):  # Otherwise, the rows may be those of another message.
+        queue.shared.unused_bodies.disown(tx, entries.body_id(entry))
 
 
 def unlink(

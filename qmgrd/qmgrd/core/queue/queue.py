@@ -27,6 +27,7 @@ from qmgrd.core.layout.entry import Entry
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
+from qmgrd.core.layout.unused_bodies import UnusedBodies
 from qmgrd.core.queue.breaker import Breaker
 from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
@@ -46,6 +47,7 @@ class Shared(NamedTuple):
     ids: Ids  # the source of body ids for long records
     schedule: Schedule
     history: History | None
+    unused_bodies: UnusedBodies
 
 
 class Queue:
@@ -69,6 +71,7 @@ class Queue:
         references: References | None = None,
         history: History | None = None,
         origin: bytes = b"",
+        unused_bodies: UnusedBodies | None = None,
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
@@ -90,7 +93,7 @@ class Queue:
         self.groups = Groups(queue_id, name, schedule)
         self.breaker = Breaker()
         self.deleted = self.is_full_reported = False
-        self.shared = Shared(ids, schedule, history)
+        self.shared = Shared(ids, schedule, history, unused_bodies or UnusedBodies())
         # After a crash, the daemon does not know which messages had been delivered.
         if unclean:
             counters.mark_all_maybe_delivered()

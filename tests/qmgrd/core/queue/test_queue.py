@@ -327,6 +327,7 @@ def test_long_message_is_stored_in_rows_and_leaves_none(
     assert bodies(held) == [body[:size]]
     app.release(*held)
     app.ack(*app.get("Q"))
+    app.manager.rest()
     assert app.manager.scan(keys.SPACE_BODY) == []
     (short,) = app.browse("Q")
     assert app.show("Q")["bytes"] == len(short.record)

@@ -131,6 +131,7 @@ def test_long_message_moves_without_its_body_being_copied(
     (dead,) = app.get(DEAD)
     assert dead.body == bytes(size)
     assert app.ack(dead) == []
+    app.manager.rest()
     assert app.manager.scan(keys.SPACE_BODY) == app.manager.scan(keys.SPACE_NOTE) == []
 
 

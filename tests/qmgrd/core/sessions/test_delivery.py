@@ -360,14 +360,14 @@ def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
     """Each handle counts as two rows plus its body rows towards the limit of a turn."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
-    for _ in range(8):
-        app.put("Q", bytes(4_000_000))
-    leased = lease_all(app, 8)
+    for _ in range(30):
+        app.put("Q", bytes(1_000_000))
+    leased = lease_all(app, 30)
     for delivery in leased:
         app.send(m.Settle(delivery.arrival, m.ACK, delivery.queue_id, delivery.handle))
     app.manager.turn()
-    # 5 times 1,002 rows exceed the limit of 5,000.
-    assert app.manager.queue("Q").counters.depth == 3
+    # 20 times 253 rows exceed the limit of 5,000.
+    assert app.manager.queue("Q").counters.depth == 10
     app.manager.turn()
     assert app.manager.queue("Q").counters.depth == 0
 

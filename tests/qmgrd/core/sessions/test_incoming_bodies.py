@@ -9,8 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
-from qmgrd.core.context import unused_bodies
-from qmgrd.core.layout import keys
+from qmgrd.core.layout import keys, unused_bodies
 from qmgrd.core.layout.long_record import VALUE_MAX_BYTES
 from qmgrd.core.sessions.incoming_bodies import PIECE_BYTES
 from tests.disk_stores import disk_store

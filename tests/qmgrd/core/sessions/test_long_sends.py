@@ -61,7 +61,9 @@ def bodies(found: list[Delivery | int]) -> list[bytes]:
     return [x.body for x in found if isinstance(x, Delivery)]
 
 
-def test_each_turn_sends_a_piece_and_the_delivery_comes_last(app: Client) -> None:
+def test_each_turn_sends_a_piece_and_the_delivery_comes_last(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app.put("Q", BODY)
     app.hear()
     app.send(m.Get(1, "Q", 1, 0, 0, 1 << 30))
@@ -76,9 +78,14 @@ def test_each_turn_sends_a_piece_and_the_delivery_comes_last(app: Client) -> Non
     (found,) = received(messages)
     assert isinstance(found, Delivery)
     assert found.body == BODY
-    assert app.ack(found) == []
-    assert app.manager.scan(keys.SPACE_BODY) == []
+    monkeypatch.setattr("qmgrd.core.jobs.jobs.SLICE_ROWS", 100)
+    app.send(m.Settle(9, m.ACK, found.queue_id, found.handle))
+    app.manager.turn()
+    assert len(app.manager.scan(keys.SPACE_UNOWNED)) == 1
+    assert len(app.manager.scan(keys.SPACE_BODY)) == -(-len(found.record) // 4_000) - 100
     audit(app.manager)
+    app.manager.rest()
+    assert app.manager.scan(keys.SPACE_BODY) == app.manager.scan(keys.SPACE_UNOWNED) == []
 
 
 def test_other_messages_of_the_connection_pass_and_those_of_the_consumer_wait(

@@ -1,7 +1,7 @@
 """Tests of the deletion of body rows that no message owns."""
 
-from qmgrd.core.context.unused_bodies import UnusedBodies
 from qmgrd.core.layout import keys
+from qmgrd.core.layout.unused_bodies import UnusedBodies
 from tests.memory_store import MemoryStore
 
 
@@ -41,6 +41,15 @@ def test_slice_may_delete_several_bodies() -> None:
     bodies.delete_slice(store, 7)
     assert left(store) == (1, 1)
     bodies.delete_slice(store, 7)
+    assert left(store) == (0, 0)
+
+
+def test_rows_of_a_removed_message_are_marked() -> None:
+    store, bodies = filled({}), UnusedBodies()
+    store.put(keys.body(1, 0), b"x")
+    bodies.disown(store, 1)
+    assert left(store) == (1, 1)
+    bodies.delete_slice(store, 9)
     assert left(store) == (0, 0)
 
 

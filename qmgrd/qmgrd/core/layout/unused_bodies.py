@@ -3,8 +3,8 @@
     pieces arrive ─▶ rows and a mark ─▶ a put owns the rows, and the mark goes
                                    └─▶ no put: the rows are deleted in slices, then the mark
 
-A body is without an owner if its connection ended, if its sender gave it up, or if its put was
-refused. After a restart, all bodies with a mark are.
+A body is without an owner if its connection ended, its sender gave it up, its put was refused, or
+its message was removed. After a restart, all bodies with a mark are.
 """
 
 from collections import deque
@@ -32,6 +32,11 @@ class UnusedBodies:
         """Finds the bodies that a restart left without an owner."""
         for key, _ in tx.scan(keys.SPACE_UNOWNED, keys.after(keys.SPACE_UNOWNED)):
             self.add(int.from_bytes(key[keys.REST], "big"))
+
+    def disown(self, tx: Transaction, body_id: int) -> None:
+        """Deletes the rows of a message that was removed soon."""
+        tx.put(keys.unowned(body_id), b"")
+        self.add(body_id)
 
     def add(self, body_id: int) -> None:
         """Deletes the rows of a body soon. It must have its mark."""
