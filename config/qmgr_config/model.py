@@ -156,7 +156,7 @@ class LimitsConfig(Section):
     """The maximum size of a frame on the wire, in bytes."""
 
     message_max_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
-    """The maximum size of a message with its headers, in bytes, over 64 KiB less than a frame."""
+    """The maximum size of a message with its headers, in bytes."""
 
     put_window_messages: Annotated[int, count(1, 10_000)] = 4096
     """The maximum number of unanswered puts of a connection."""
@@ -206,16 +206,10 @@ class LimitsConfig(Section):
     consumers_per_connection_max: Annotated[int, count(1, 100_000)] = 1000
     """The maximum number of consumers of a connection."""
 
-    @field_validator("message_max_bytes")
-    @classmethod
-    def _message_fits_a_frame(cls, message_max_bytes: int, info: ValidationInfo) -> int:
-        frame = info.data.get("frame_max_bytes")
-        if frame is not None and message_max_bytes >= frame - FRAME_OVERHEAD_BYTES:
-            raise ValueError(
-                f"{bytes_text(message_max_bytes)} is not below limits.frame_max_bytes less "
-                f"{bytes_text(FRAME_OVERHEAD_BYTES)} ({bytes_text(frame - FRAME_OVERHEAD_BYTES)})"
-            )
-        return message_max_bytes
+    @property
+    def whole_max_bytes(self) -> int:
+        """The maximum size of a message in one frame. Longer ones travel in pieces."""
+        return min(self.message_max_bytes, self.frame_max_bytes - FRAME_OVERHEAD_BYTES)
 
     @field_validator("buffers_max_bytes")
     @classmethod

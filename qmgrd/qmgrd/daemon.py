@@ -101,7 +101,7 @@ class Daemon:
         self.frames = LargeFrames(half_bytes, self._turns.intake, self._sessions)
         self.unsent = Unsent(
             half_bytes,
-            limits.message_max_bytes + FRAME_OVERHEAD_BYTES,
+            limits.whole_max_bytes + FRAME_OVERHEAD_BYTES,
             limits.liveness_ms,
             self._sessions,
         )

@@ -9,16 +9,12 @@ import pytest
 
 from qmgr_client.aio import QueueManager, RequestError, connect
 from qmgr_client.blocking import connect as connect_blocking
+from qmgrd.core.context.piece_sender import LongSend, PieceSender
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
-from qmgrd.core.sessions.long_sends import LongSends
 from tests.qmgr_client.served import Server, serve
 
 MIB = 1024 * 1024
-LIMITS: dict[str, Any] = {
-    "message_max_bytes": "20 MiB",
-    "frame_max_bytes": "32 MiB",
-    "buffers_max_bytes": "128 MiB",
-}
+LIMITS: dict[str, Any] = {"message_max_bytes": "20 MiB"}  # longer than a frame
 SIZES = [252_001, DELIVER_MAX_BYTES, DELIVER_MAX_BYTES + 1, 1_260_000, 4 * MIB, 19 * MIB]
 
 
@@ -30,13 +26,13 @@ def body_of(size: int) -> bytes:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the records that the daemon sends in pieces."""
     sizes: list[int] = []
-    begin = LongSends.begin
+    begin = PieceSender.begin
 
-    def begun(self: LongSends, consumer: object, record: bytes, deliver: object) -> None:
-        sizes.append(len(record))
-        begin(self, consumer, record, deliver)  # type: ignore[arg-type]
+    def begun(self: PieceSender, connection: int, send: LongSend) -> None:
+        sizes.append(len(send.record))
+        begin(self, connection, send)
 
-    monkeypatch.setattr(LongSends, "begin", begun)
+    monkeypatch.setattr(PieceSender, "begin", begun)
     return sizes
 
 

@@ -755,3 +755,33 @@ async def test_refused_request_is_an_answer_not_an_end(tmp_path: Path) -> None:
             await wire.ask(m.QueueShow, "NONE")
         await wire.ask(m.Status)
         await wire.close()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_long_messages_pass_a_link_in_pieces(tmp_path: Path, ordered: bool) -> None:
+    body = bytes(range(250)) * 12_000
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    async with (
+        running(tmp_path / "b", queue_manager={"name": "B"}) as b,
+        running(tmp_path / "a", queue_manager={"name": "A"}) as a,
+    ):
+        here, there = await Wire.connect(a.address), await Wire.connect(b.address)
+        await there.ask(m.QueueCreate, "F")
+        await there.ask(m.LinkAllow, "A")
+        link = {"addresses": [b.address], "ordered": ordered}
+        await here.ask(m.LinkCreate, "B", link)
+        await here.ask(m.QueueCreate, "F@B")
+        await here.put(ID, "F@B", record(b"1"), record(body), record(b"3"))
+        while (await here.ask(m.LinkShow, "B"))["waiting"]:
+            await asyncio.sleep(0)
+        found = []
+        for request_id in (60, 61, 62):
+            there.send(m.Get(request_id, "F", 1))
+            (item,) = (await there.next(m.Deliver)).items
+            found.append(records.decode(item[m.DELIVERY_BYTES :]).body)
+        assert sorted(map(len, found)) == [1, 1, len(body)]
+        assert body in found
+        assert not ordered or found == [b"1", body, b"3"]
+        for wire in (here, there):
+            await wire.close()

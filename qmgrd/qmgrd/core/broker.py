@@ -408,7 +408,7 @@ class Broker:
             or self.settlements.busy
             or self.template_pass.is_busy
             or links.is_busy
-            or self.delivery.long_sends.can_go_on
+            or self.context.piece_sender.can_go_on
             or (
                 not self.context.is_maintenance
                 and (self.publications.can_go_on or self.subscriptions.can_go_on)

@@ -9,6 +9,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.aside import Aside
 from qmgrd.core.context.audit_trail import AuditTrail
 from qmgrd.core.context.peers import LinkPeers
+from qmgrd.core.context.piece_sender import PieceSender
 from qmgrd.core.layout.entry import VALUE_MAX_BYTES
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
@@ -103,8 +104,9 @@ class Context:
         self.turn_number = 0
         self.turns = 0  # the number of turns since this start, including turns that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
-        longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
+        longest_bytes = max(config.limits.whole_max_bytes, DELIVER_MAX_BYTES)
         self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
+        self.piece_sender = PieceSender(self.unread_replies)
         self.put_rates = PutRates()
         self.unused_bodies = UnusedBodies()
         self.selectors = OpenSelectors(config.limits.selectors_max_length)

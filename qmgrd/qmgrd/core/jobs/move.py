@@ -146,7 +146,7 @@ class _Move:
             job.count("examined")
             job.count("skipped")
             return False
-        sound = entries.open_sound(self._context.tx, value)
+        sound = entries.open_sound(self._context.tx, value, entries.OUTLINE_ABOVE_BYTES)
         if sound is None:
             lane.set_aside(source, self._context.tx, key, value)
             self._context.mark_changed(source)

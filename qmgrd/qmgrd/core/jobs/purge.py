@@ -66,7 +66,7 @@ def _matches(
 
     An unreadable message is not selected.
     """
-    sound = entries.open_sound(tx, value)
+    sound = entries.open_sound(tx, value, entries.OUTLINE_ABOVE_BYTES)
     if sound is None or not is_available(queue, sound.entry, keys.place(key)[1], now):
         return False
     return is_selected(selector, queue, tx, key, sound.entry, sound.record)

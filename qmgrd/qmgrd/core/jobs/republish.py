@@ -159,7 +159,7 @@ def facts_of(
     """Returns the properties of a parked message that a selector may use."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
-    record = entries.record(context.tx, held)
+    record = entries.outlined(context.tx, held, entries.OUTLINE_ABOVE_BYTES)
     context.count_read(1 + entries.body_rows(held), 0)
     priority = keys.place(found.key)[0]
     return MessageFacts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)

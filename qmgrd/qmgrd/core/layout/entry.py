@@ -78,6 +78,8 @@ _SHORT = struct.Struct(">BBQ")
 _SIZE = struct.Struct(">I")
 _CHUNK_MAX = 0xFFFF_FFFF
 WHOLE = 1 << 32  # above the size of every record
+# The size above which a reader that needs no body of a message reads only the outline of a record.
+OUTLINE_ABOVE_BYTES = 64 * 1024
 
 
 class Entry(NamedTuple):

@@ -24,6 +24,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.layout import check_reply
 from qmgrd.core.context.context import Context, Dial
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.link import continuation as link_continuation
 from qmgrd.core.link.outbox import LinkOutbox
 from qmgrd.core.link.path import FETCH_REQUEST, Path, PeerSession
@@ -367,7 +368,7 @@ class Link:
 
         An operator may raise the peer's limit. The peer reports its limit when it connects again.
         """
-        limit = path.welcome.message_max_bytes
+        limit = path.message_max_bytes
         text = (
             f"message {seq_id} has {size} bytes, but {self.name} accepts at most {limit}: raise "
             "its "
@@ -393,6 +394,10 @@ class Link:
         if is_new:
             self._context.event("link refused", link=self.name, why=name_of(error.code))
             self._context.note("error", "link refused", link=self.name, why=self.error)
+
+    def set_aside_at(self, seq_id: int, record: LongRecord) -> None:
+        """Sets the message with id *seq_id* aside if it exists and has the body of *record*."""
+        self.outbox.set_aside_at(seq_id, record)
 
     def lost(self, path: Path, why: str) -> None:
         """Handles the loss of a connection of *path*, or a failed connection attempt."""

@@ -21,6 +21,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
@@ -126,7 +127,7 @@ class LinkOutbox(Outbox):
         if value is None:
             return None
         entry = entries.decode(value)
-        known = entries.is_sound(entries.record(self._context.tx, entry)) and is_available(
+        known = entries.has_sound_uid(self._context.tx, entry) and is_available(
             self.queue, entry, seq_id, self._context.now
         )
         return entries.uid_trailer(entry) if known else None
@@ -149,15 +150,20 @@ class LinkOutbox(Outbox):
         }
 
     def records(
-        self, count: int, message_max_bytes: int, too_long: dict[int, int]
+        self,
+        count: int,
+        message_max_bytes: int,
+        too_long: dict[int, int],
+        whole_max_bytes: int = entries.WHOLE,
     ) -> Iterator[tuple[str, bytes, Extra]]:
         """Yields the target, record and extra of up to *count* of the next ids within the window.
 
         For an id without a message, for example because it is damaged, the record is empty. The
         peer marks that id as held, so that no message waits for it. An id that the peer holds, or
         that another path is sending, yields :data:`HELD`. So does a message that is longer than
-        *message_max_bytes*. Its id and size are added to *too_long*. Call :meth:`set_aside`
-        afterwards.
+        *message_max_bytes*. Its id and size are added to *too_long*. A record above
+        *whole_max_bytes* is a :class:`LongRecord`, whose checksum is not compared. Call
+        :meth:`set_aside` afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -179,8 +185,8 @@ class LinkOutbox(Outbox):
                 too_long[seq_id] = own_bytes
                 yield HELD
                 continue
-            record = entries.record(tx, entry)
-            if entries.is_sound(record):
+            record = entries.outlined(tx, entry, whole_max_bytes)
+            if isinstance(record, LongRecord) or entries.is_sound(record):
                 yield entry.target, record, self._extra(entry, record, seq_id)
             else:
                 self._damaged[key] = value
@@ -209,6 +215,15 @@ class LinkOutbox(Outbox):
         if entry.noted:
             extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
         return extra
+
+    def set_aside_at(self, seq_id: int, record: LongRecord) -> None:
+        """Sets the message with id *seq_id* aside if it exists and has the body of *record*."""
+        key = self._key(seq_id)
+        value = self._context.tx.get(key)
+        entry = entries.decode(value or b"")
+        if value is not None and entry.in_rows and entries.body_id(entry) == record.body.id:
+            self._damaged[key] = value
+            self.set_aside()
 
     def set_aside(self) -> None:
         """Sets aside the messages that :meth:`records` found to be damaged, for later analysis."""

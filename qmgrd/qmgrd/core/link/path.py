@@ -14,12 +14,16 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
+from qmgr_config.model import FRAME_OVERHEAD_BYTES
 from qmgr_protocol import messages as m
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import FieldInvalid
 from qmgr_protocol.need import Right
+from qmgr_protocol.pieces import piece_bytes
 from qmgrd.core.context.context import Context, Dial
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.link.flight import Flight, Sent
+from qmgrd.core.link.long_put import LongPut
 from qmgrd.core.queue.queue import Queue
 
 BUDGET_MIN_BYTES = 64 * 1024  # number of bytes that may be in flight over a new path
@@ -63,6 +67,9 @@ class PathOwner(Protocol):
     def lost(self, path: "Path", why: str) -> None:
         """Handles the end of the connection of *path*."""
 
+    def set_aside_at(self, seq_id: int, record: LongRecord) -> None:
+        """Sets the message with id *seq_id* aside if it exists and has the body of *record*."""
+
 
 class PeerSession(Protocol):
     """The part of a peer's session that links use."""
@@ -102,6 +109,7 @@ class Path:
         self.incarnation = 0  # the incarnation of the peer's end
         self.since_commit_id = 0  # the commit id when the path was opened
         self.flight = Flight()
+        self.is_sending_pieces = False  # whether a long put is on its way, and nothing else is sent
         self.budget = BUDGET_MIN_BYTES  # the number of bytes that may be in flight
         self.rtt_ms: int | None = None
         self.link = link
@@ -134,6 +142,7 @@ class Path:
         """Uses a connection after its handshake, while the stream is being opened."""
         self.connection, self.address, self.welcome = connection, address, welcome
         self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
+        self.is_sending_pieces = False
         is_alone = len(self.link.paths) == 1
         self.budget = self._context.config.link.window_bytes if is_alone else BUDGET_MIN_BYTES
         self._enter(LinkState.OPENING)
@@ -156,7 +165,7 @@ class Path:
 
     def room(self) -> int:
         """Returns the number of bytes that the path may send now."""
-        if self.flight.messages >= self.welcome.put_window_messages:
+        if self.flight.messages >= self.welcome.put_window_messages or self.is_sending_pieces:
             return 0
         if self.connection in self._context.unread_replies.held:
             return 0  # The peer has too much unread data.
@@ -168,7 +177,11 @@ class Path:
         self.sent_turn = self._context.turns
         if not self.flight.puts:
             self._moved_ms = self._context.now.ms
-        self._context.send(self.connection, put)
+        if put.records and isinstance(put.records[0], LongRecord):
+            long = LongPut(self._context, self, self.connection, put, self.piece_bytes)
+            self._context.piece_sender.begin(self.connection, long)
+        else:
+            self._context.send(self.connection, put)
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
@@ -205,6 +218,19 @@ class Path:
             self.budget = min(self.budget + sum(put.bytes for put in landed), most)
 
     @property
+    def message_max_bytes(self) -> int:
+        """The size of the longest message that the peer accepts over this path."""
+        welcome = self.welcome
+        if self.piece_bytes:
+            return welcome.message_max_bytes
+        return min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_OVERHEAD_BYTES)
+
+    @property
+    def piece_bytes(self) -> int:
+        """The size of the pieces of a long put, or 0 if the peer accepts no pieces."""
+        return piece_bytes(self.welcome.piece_max_bytes)
+
+    @property
     def frame_bytes(self) -> int:
         """The maximum size of one put.
 
@@ -238,7 +264,7 @@ class Path:
                 FETCH_REQUEST,
                 self.index,
                 limits.frame_max_bytes,
-                limits.message_max_bytes,
+                limits.whole_max_bytes,
                 limits.put_window_messages,
                 limits.put_window_bytes,
             ),

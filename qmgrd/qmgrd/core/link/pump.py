@@ -7,6 +7,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from qmgrd.core.context.context import Context
+from qmgrd.core.layout.entry import WHOLE
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.link.path import LATE_MS, LinkState, Path
 from qmgrd.core.link.puts import SendRoom, cut, size_of
 
@@ -174,12 +176,19 @@ class LinkPump:
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
         """Sends over *path* as much as fits. Returns whether the cursor of the outbox moved."""
+        if path.is_sending_pieces:
+            return False
         outbox, welcome = self._link.outbox, path.welcome
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)
         is_ordered = self._link.row.get("ordered", False)
         room = SendRoom(
-            path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes
+            path.stream,
+            messages,
+            bytes_max,
+            path.frame_bytes,
+            path.message_max_bytes,
+            DELIVER_MAX_BYTES if path.piece_bytes else WHOLE,
         )
         for put in cut(outbox, room, self.too_long):
             outbox.sending()

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgrd.core.layout.entry import WHOLE
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 
 EXTRA_BYTES = 64  # estimated bytes of the keys and numbers of an extra
@@ -17,6 +19,7 @@ class SendRoom(NamedTuple):
     bytes: int  # the total number of bytes; the last message may exceed it
     frame_bytes: int  # the number of bytes in one put
     message_max_bytes: int
+    whole_max_bytes: int = WHOLE  # the size above which a record is sent in pieces, by itself
 
 
 def size_of(put: m.Put) -> int:
@@ -40,7 +43,10 @@ def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterato
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
     extras: list[list[Any]] = []
     bytes_left = room.bytes
-    for found in outbox.records(room.messages, room.message_max_bytes, too_long):
+    found_all = outbox.records(
+        room.messages, room.message_max_bytes, too_long, room.whole_max_bytes
+    )
+    for found in found_all:
         if found is HELD:
             if batch:
                 yield m.Put(room.stream, first_id, 0, target, batch, extras)
@@ -48,6 +54,14 @@ def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterato
             first_id, batch, batch_bytes, extras = outbox.sent_id + 1, [], 0, []
             continue
         found_target, record, extra = found
+        if isinstance(record, LongRecord):
+            if batch:
+                yield m.Put(room.stream, first_id, 0, target, batch, extras)
+            own = [[0, extra]] if extra else []
+            first_id = outbox.sent_id + 1
+            outbox.take(1)
+            yield m.Put(room.stream, first_id, 0, found_target, [record], own)
+            return
         size = len(record) + (_bytes_of(extra) if extra else 0)
         if batch and (
             found_target != target

@@ -210,7 +210,7 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
     if queue is not None and publication.front[records.FLAGS_AT] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     extra = {"topic": entry.target, "subscription": subscription.name}
-    record = entries.record(context.tx, entry)
+    record = entries.outlined(context.tx, entry, entries.OUTLINE_ABOVE_BYTES)
     steps = selector.steps(publication.size, records.envelope_bytes(publication.front))
     context.count_read(1 + entries.body_rows(entry) + steps // ROW_STEPS, 0)
     return selector.matches(MessageFacts(record, priority, 0, 0, entry.put_us, extra).value_of)

@@ -19,7 +19,6 @@ from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
-from qmgrd.core.sessions.long_sends import LongSends
 from qmgrd.core.sessions.pump import DeliveryPump, can_hand
 from qmgrd.core.sessions.readers import Readers
 from qmgrd.core.sessions.session import Session, error_of
@@ -48,8 +47,9 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self.long_sends = LongSends(context, settlements, lambda x: sessions[x].piece_bytes)
-        self._pump = DeliveryPump(context, settlements, self._end, self.long_sends)
+        self._pump = DeliveryPump(
+            context, settlements, self._end, lambda x: sessions[x].piece_bytes
+        )
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
@@ -258,7 +258,8 @@ class Delivery:
 
     def pump(self, budget_rows: int) -> None:
         """Delivers messages to consumers that have credit, until the turn has used up its rows."""
-        self.long_sends.run()
+        context = self._context
+        context.count_read(context.piece_sender.run(context.tx, context.send), 0)
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 
@@ -319,7 +320,7 @@ class Delivery:
 
     def close(self, session: Session) -> None:
         """Forgets the consumers of a closed connection and returns its leased messages."""
-        self.long_sends.close(session.connection)
+        self._context.piece_sender.close(session.connection)
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for reader in session.readers.values():

@@ -7,7 +7,7 @@ body is too large, or the store has no room for it, its other pieces are ignored
 names it is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,6 +27,20 @@ MAP_SHARE = 4  # Bodies that arrive may use one part of so many parts of the sto
 # The longest piece that the daemon accepts. A turn takes one piece, whose rows and flush take about
 # as long as a turn of short messages.
 PIECE_BYTES = 128_000
+
+
+def always(record: LongRecord) -> bool:
+    """Returns True: the put keeps all of its records in memory."""
+    return True
+
+
+def requests_report(record: LongRecord) -> bool:
+    """Returns whether *record* requests a report. A link may change such a record."""
+    return bool(record[records.FLAGS_AT] & records.FLAG_REPORT_EXPIRY)
+
+
+def _never(record: LongRecord) -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -125,7 +139,9 @@ class IncomingBodies:
             self._forget(context, number)
 
     @contextmanager
-    def named_in(self, context: Context, put: AnyPut, *, is_whole: bool) -> Iterator[AnyPut]:
+    def named_in(
+        self, context: Context, put: AnyPut, is_whole: Callable[[LongRecord], bool] = _never
+    ) -> Iterator[AnyPut]:
         """Yields *put* with the records of the bodies that it names. They are then used up.
 
         The put refuses a body that is not complete.
@@ -133,7 +149,8 @@ class IncomingBodies:
         Args:
             context: The context of the turn.
             put: A put that names bodies.
-            is_whole: Whether the records are read into memory, because the put keeps them there.
+            is_whole: Returns whether a record is read into memory, because the put keeps it there,
+                or changes it.
         """
         batch, used = list(put.records), []
         for index, number in put.bodies:
@@ -146,7 +163,7 @@ class IncomingBodies:
             record = arriving.record()
             used.append(self._bodies.pop(number).body)
             batch[index] = record
-            if is_whole and record.body.error is None:
+            if record.body.error is None and is_whole(record):
                 batch[index] = long_record.read(context.tx, record.body.id, 0, record.size)
         try:
             yield put._replace(records=batch, bodies=[])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgrd.core.context.context import Context
+from qmgrd.core.layout.long_record import LongRecord
 from qmgrd.core.queue.breaker import BreakerState
 from qmgrd.core.queue.group.select import MatchInconsistent
 from qmgrd.core.queue.group.take import take_in_order
@@ -16,7 +17,7 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
-from qmgrd.core.sessions.long_sends import LongSends
+from qmgrd.core.sessions.long_delivery import LongDelivery
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.session import error_of
 from qmgrd.core.sessions.settlements import Settlements
@@ -30,7 +31,7 @@ class DeliveryPump:
 
     Args:
         end: The function that ends a get and sends the given reply unless it is None.
-        long_sends: Sends long messages in pieces.
+        piece_bytes_of: The function that returns the size of the pieces for a connection.
     """
 
     def __init__(
@@ -38,12 +39,12 @@ class DeliveryPump:
         context: Context,
         settlements: Settlements,
         end: Callable[[Consumer, m.Message | None], None],
-        long_sends: LongSends,
+        piece_bytes_of: Callable[[int], int],
     ) -> None:
         self._context = context
         self._settlements = settlements
         self._end = end
-        self._long_sends = long_sends
+        self._piece_bytes_of = piece_bytes_of
         self._unread_replies = context.unread_replies
         self._rows_max = context.turn_rows  # the number of rows above which no message is delivered
         self._starved: dict[int, Queue] = {}  # queues whose next message had no room
@@ -213,7 +214,7 @@ class DeliveryPump:
         if consumer.long is None:
             context.send(consumer.connection, deliver)
         else:
-            self._long_sends.begin(consumer, consumer.long, deliver)
+            self._begin_long(consumer, consumer.long, deliver)
             consumer.long = None
         queue.breaker.handed(items)
         if queue.account is not None:
@@ -222,6 +223,11 @@ class DeliveryPump:
         if consumer.is_get:
             self._end(consumer, None)
         return True
+
+    def _begin_long(self, consumer: Consumer, record: LongRecord, deliver: m.Deliver) -> None:
+        size = self._piece_bytes_of(consumer.connection)
+        delivery = LongDelivery(self._context, self._settlements, consumer, record, deliver, size)
+        self._context.piece_sender.begin(consumer.connection, delivery)
 
     def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
         """Returns delivery items for *consumer*, and whether no more messages are available to it.

@@ -14,7 +14,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.puts import client_put, client_rights
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.sessions.incoming_bodies import IncomingBodies
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always, requests_report
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.producer_owners import ProducerOwners
 from qmgrd.core.sessions.refusal_rows import shortened
@@ -212,9 +212,14 @@ class Streams:
         if stream is None:
             raise StreamUnknown(message.stream)
         if message.bodies:
-            is_whole = not isinstance(stream, Producer)  # A link may hold its messages.
             incoming = session.incoming or IncomingBodies()
-            with incoming.named_in(self._context, message, is_whole=is_whole) as put:
+            if isinstance(stream, Producer):
+                named = incoming.named_in(self._context, message)
+            else:
+                is_held = stream.stream.is_ordered  # An ordered link holds messages above a gap.
+                whole = always if is_held else requests_report
+                named = incoming.named_in(self._context, message, whole)
+            with named as put:
                 self.put(session, put)
         elif isinstance(stream, Producer):
             self._put_of_producer(session, stream, message, None)
@@ -233,7 +238,7 @@ class Streams:
         if not isinstance(stream, Producer):
             raise StreamUnknown(message.stream)
         incoming = session.incoming or IncomingBodies()
-        with incoming.named_in(self._context, message, is_whole=False) as put:
+        with incoming.named_in(self._context, message) as put:
             self._put_of_producer(session, stream, put, error)
 
     def _put_of_producer(

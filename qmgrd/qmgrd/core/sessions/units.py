@@ -24,7 +24,7 @@ from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
-from qmgrd.core.sessions.incoming_bodies import IncomingBodies
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.request_part import UnitPutPart
 from qmgrd.core.sessions.session import Session, UnitPutAnswer, error_of
@@ -122,7 +122,7 @@ class Units:
         """Holds puts. Returns the rows of the refused ones, and the stamps of the others."""
         if message.bodies:
             incoming = session.incoming or IncomingBodies()
-            with incoming.named_in(self._context, message, is_whole=True) as put:
+            with incoming.named_in(self._context, message, always) as put:
                 return self._put(session, put)
         unit = self._find(session, message.unit)
         queue, target = self._destination(message)

@@ -179,7 +179,7 @@ def test_deleted_queue_ends_the_message_and_answers_the_get(manager: Manager, ap
     messages = app.hear()
     assert {type(x) for x in messages} == {m.Piece, m.Ok}
     assert messages[-1] == m.Ok(70)
-    assert not manager.turns.broker.delivery.long_sends._sends
+    assert not manager.turns.broker.context.piece_sender._sends
 
 
 def test_cancelled_consumer_returns_the_message(manager: Manager, app: Client) -> None:
