@@ -33,7 +33,8 @@ from tests.process.load import CONSUMER, PRODUCER, STALL_MAX_S, Load
 CONNECTIONS = 4
 MONITOR = "monitor"
 SETTINGS = {"QMGRD_LINK__STALL_MS": "2000", "QMGRD_LINK__REDIAL_MAX_MS": "1000"}
-SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
+_USUAL = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
+SIZES = 20 * _USUAL + (1_300_000,)  # The last one is sent in pieces.
 RUN_MAX = 60
 BACKLOG_MAX = 4_000
 PAUSE_MAX_S = 0.8

@@ -20,7 +20,7 @@ STALL_MAX_S = 60  # seconds without a message while some are missing
 BACKLOG_MAX = 50_000
 PRODUCERS = CONSUMERS = 2
 PRODUCER, CONSUMER = "producer", "consumer"  # users, if the daemon has users
-SIZES = (0, 100, 1_000, 9_000)
+SIZES = 100 * (0, 100, 1_000, 9_000) + (1_300_000,)  # The last one is sent in pieces.
 OWNER = Credentials("")  # of a client that needs no login
 
 
