@@ -42,7 +42,8 @@ class PieceOrder:
         """
         body, size, offset, data = piece
         end = offset + len(data)
-        expected = self._next.pop(body, (size, 0)) if offset else (size, 0)
+        begun = self._next.pop(body, (size, 0))
+        expected = begun if offset else (size, 0)
         if (size, offset) != expected:
             why = (
                 f"{offset} of {size} does not follow {expected[1]} of {expected[0]} in body {body}"

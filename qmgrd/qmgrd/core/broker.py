@@ -295,6 +295,7 @@ class Broker:
 
     def _refuse_unauthorized(self, session: Session, message: Arrived, error: RequestError) -> None:
         self.auditor.refused(session, message)
+        self.streams.use_up_bodies(session, message)
         if type(message) is m.LinkOpen:
             self.context.peers.refuse(session.name, session.store_id, error)
         if isinstance(message, UnitPutPart):
@@ -371,8 +372,7 @@ class Broker:
         self._answer_all()
         write_turn(context, self.unused, self.streams.producer_count)
         self._room.end_turn()
-        outcome = context.outcome
-        context.outcome = Outcome([], [], [], [])
+        outcome, context.outcome = context.outcome, Outcome([], [], [], [])
         return outcome
 
     def write_changes(self) -> Outcome:

@@ -12,6 +12,7 @@ from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import EVICTED_MAX, MakeDeadLetter, make_room
+from qmgrd.core.layout import long_record
 from qmgrd.core.queue.put import PutOutcome, member_of, put
 from qmgrd.core.queue.queue import Queue
 
@@ -62,7 +63,7 @@ def _put(
 def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -> bool:
     """Returns whether *record* needs room: it is valid, new on *queue* and not too long."""
     try:
-        head = records.check(record)
+        head = long_record.check(record)
         member_of(queue, context.tx, record, head)
     except RequestError:
         return False

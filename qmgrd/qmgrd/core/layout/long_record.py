@@ -28,6 +28,7 @@ class Body:
 
     id: int
     size: int  # the number of bytes in the rows
+    arrived_bytes: int = 0  # how many of them count as arriving
     error: RequestError | None = None  # the reason why the record cannot be put
     is_owned: bool = False  # whether a message owns the rows
 

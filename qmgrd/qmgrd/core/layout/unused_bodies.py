@@ -7,7 +7,7 @@ A body is without an owner if its connection ended, its sender gave it up, its p
 its message was removed. After a restart, all bodies with a mark are.
 """
 
-from collections import deque
+from collections import Counter, deque
 from itertools import islice
 
 from qmgrd.core.layout import keys
@@ -21,7 +21,7 @@ class UnusedBodies:
 
     def __init__(self) -> None:
         self._ids: deque[int] = deque()
-        self.incoming_bytes = 0  # the sizes of all bodies that have begun to arrive
+        self.arriving: Counter[str | int] = Counter()  # the bytes of arriving bodies, by holder
 
     @property
     def busy(self) -> bool:
@@ -32,6 +32,12 @@ class UnusedBodies:
         """Finds the bodies that a restart left without an owner."""
         for key, _ in tx.scan(keys.SPACE_UNOWNED, keys.after(keys.SPACE_UNOWNED)):
             self.add(int.from_bytes(key[keys.REST], "big"))
+
+    def count(self, holder: str | int, more_bytes: int) -> None:
+        """Counts bytes of arriving bodies of *holder*. They are negative if it has less."""
+        self.arriving[holder] += more_bytes
+        if not self.arriving[holder]:
+            del self.arriving[holder]
 
     def disown(self, tx: Transaction, body_id: int) -> None:
         """Deletes the rows of a message that was removed soon."""

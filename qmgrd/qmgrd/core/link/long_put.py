@@ -43,7 +43,8 @@ class LongPut:
         path.is_sending_pieces = True
 
     def goes_on(self) -> bool:
-        """Returns True: the end of the connection ends the put."""
+        """Returns True: only the end of the connection ends the put."""
+        self._path.sends_piece()
         return True
 
     def finish(self) -> None:

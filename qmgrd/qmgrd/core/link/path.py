@@ -184,8 +184,14 @@ class Path:
             self._context.send(self.connection, put)
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
+    def sends_piece(self) -> None:
+        """Records that a long put makes progress, so that it does not count as stalled."""
+        self._moved_ms = self._context.now.ms
+
     def ask(self) -> None:
         """Asks the peer how many records it has received, unless the answer cannot have changed."""
+        if self.is_sending_pieces:
+            return  # The answer would not count the put on its way.
         if self._asked_ms is None and self.flight.puts and self._asked_total < self.flight.sent:
             assert self.connection is not None
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent

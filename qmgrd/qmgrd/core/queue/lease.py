@@ -238,5 +238,9 @@ class Consumer:
     @property
     def wants(self) -> bool:
         """Whether the daemon may send a message to the consumer now."""
-        has_credit = self.credit_messages > 0 and self.credit_bytes > 0
-        return self.open and has_credit and not self.is_sent_pieces
+        return self.has_credit and not self.is_sent_pieces
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether the consumer is open and has credit."""
+        return self.open and self.credit_messages > 0 and self.credit_bytes > 0

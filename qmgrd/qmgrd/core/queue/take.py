@@ -82,10 +82,12 @@ def scan_ready(
         The bytes of all records, and whether the next message does not fit in the frame.
     """
     priority = keys.PRIORITY_TOP
-    while len(items) < count and size < consumer.credit_bytes and priority >= 0:
+    is_alone = False  # whether the only message is sent in pieces
+    while len(items) < count and size < consumer.credit_bytes and priority >= 0 and not is_alone:
         size, priority = _scan(
             queue, tx, now, consumer, count, priority, items, size, damaged, stop
         )
+        is_alone = consumer.long is not None
     consumer.lacks_room = priority == FULL and not items
     return size, priority == FULL
 

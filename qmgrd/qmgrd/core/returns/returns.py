@@ -85,9 +85,10 @@ class Returns:
                 return
             lease, how = self.waiting.popleft()
             queue = lease.lessee.queue
-            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
+            found = queue.leases.get(lease.arrival)
+            if queue.deleted or found is None or found.number != lease.number:
                 continue  # The lease was settled or timed out in the meantime.
-            self.give_back(lease, how)
+            self.give_back(found, how)
             count -= 1
 
     def give_back(self, lease: Lease, how: ReturnTerms) -> None:

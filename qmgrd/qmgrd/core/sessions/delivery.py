@@ -47,9 +47,7 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self._pump = DeliveryPump(
-            context, settlements, self._end, lambda x: sessions[x].piece_bytes
-        )
+        self._pump = DeliveryPump(context, settlements, self._end, sessions)
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
@@ -241,7 +239,7 @@ class Delivery:
         consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
         if consumer.reader is not None:
-            consumer.reader.has_credit = consumer.wants
+            consumer.reader.has_credit = consumer.has_credit
         queue = consumer.queue
         queue.waiting.resume(consumer)
         self._context.wake(queue)

@@ -10,7 +10,7 @@ names it is refused.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -20,13 +20,29 @@ from qmgr_protocol.pieces import PieceOrder
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys, long_record
 from qmgrd.core.layout.long_record import VALUE_MAX_BYTES, Body, LongRecord
+from qmgrd.core.sessions.request_part import UnitPutPart
+
+if TYPE_CHECKING:
+    from qmgrd.core.sessions.session import Session
 
 AnyPut = TypeVar("AnyPut", m.Put, m.UnitPut)
 
-MAP_SHARE = 4  # Bodies that arrive may use one part of so many parts of the store.
+# Bodies that arrive may use one part of so many parts of the store, and at least four messages of
+# the maximum size. A user can use as much as it leaves free.
+MAP_SHARE = 4
 # The longest piece that the daemon accepts. A turn takes one piece, whose rows and flush take about
 # as long as a turn of short messages.
 PIECE_BYTES = 128_000
+
+
+def use_up(context: Context, session: "Session", message: object) -> None:
+    """Uses up the bodies that a refused put names."""
+    put = message.put if isinstance(message, UnitPutPart) else message
+    if isinstance(put, m.UnitPut):
+        put = m.Put(1, 1, 0, put.queue, put.records, bodies=put.bodies)
+    if isinstance(put, m.Put) and put.bodies and session.incoming is not None:
+        with session.incoming.named_in(context, put):
+            pass  # Nothing owns the bodies.
 
 
 def always(record: LongRecord) -> bool:
@@ -63,7 +79,13 @@ class _Arriving:
 class IncomingBodies:
     """The bodies that arrive on one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: str | int) -> None:
+        """Starts without bodies.
+
+        Args:
+            holder: The user that shares the room for bodies with others, or the connection.
+        """
+        self._holder = holder
         self._order = PieceOrder()
         self._bodies: dict[int, _Arriving] = {}
 
@@ -92,26 +114,20 @@ class IncomingBodies:
     def _begun(self, context: Context, piece: m.Piece) -> _Arriving:
         body = Body(context.ids.next(), piece.size)
         start = piece.data[: long_record.start_bytes(piece.data)]
-        limit, unused = context.config.limits.message_max_bytes, context.unused_bodies
+        limit = context.config.limits.message_max_bytes
         if piece.size > limit + records.UID_MAX_BYTES:
             text = records.too_large_text(piece.size, limit)
             body.error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
-        elif unused.incoming_bytes + piece.size > context.config.store.map_bytes // MAP_SHARE:
-            body.error = RequestError(
-                ErrorCode.STORE_FULL,
-                f"long messages that are still arriving have {unused.incoming_bytes} bytes, and "
-                f"may have one {MAP_SHARE}th of the store; try again, or raise store.map_bytes",
-                1_000,
-            )
         else:
             context.tx.put(keys.unowned(body.id), b"")
-            unused.incoming_bytes += body.size
         return _Arriving(body, start)
 
     def _store(self, context: Context, arriving: _Arriving, piece: m.Piece) -> None:
         """Raises RequestError STORE_FULL if the store has too little room."""
         data, body_id = piece.data, arriving.body.id
+        self._check_share(context, len(data))
         context.take_room(2 * len(data))
+        self._count(context, arriving.body, len(data))
         first = piece.offset // VALUE_MAX_BYTES
         rows = [
             (keys.body(body_id, first + at // VALUE_MAX_BYTES), data[at : at + VALUE_MAX_BYTES])
@@ -123,9 +139,28 @@ class IncomingBodies:
         arriving.checksum = crc32(summed, arriving.checksum)
         arriving.tail = (arriving.tail + data[-records.UID_MAX_BYTES :])[-records.UID_MAX_BYTES :]
 
+    def _check_share(self, context: Context, more_bytes: int) -> None:
+        """Raises RequestError STORE_FULL if the user would use more room than it leaves free."""
+        arriving, config = context.unused_bodies.arriving, context.config
+        limit = max(config.store.map_bytes, 16 * config.limits.message_max_bytes) // MAP_SHARE
+        used, left = arriving[self._holder] + more_bytes, limit - arriving.total() - more_bytes
+        if used > left:
+            raise RequestError(
+                ErrorCode.STORE_FULL,
+                f"the long messages of this user that are still arriving would have {used} bytes, "
+                f"and leave {max(left, 0)} of {limit} bytes for those of all users: a user must "
+                "leave as much as it uses; try again, or raise store.map_bytes",
+                1_000,
+            )
+
+    def _count(self, context: Context, body: Body, more_bytes: int) -> None:
+        """Counts bytes that arrived. They are negative once they do not count any more."""
+        body.arrived_bytes += more_bytes
+        context.unused_bodies.count(self._holder, more_bytes)
+
     def _let_go(self, context: Context, body: Body) -> None:
         """Deletes the rows of a body without an error, and frees its room."""
-        context.unused_bodies.incoming_bytes -= body.size
+        self._count(context, body, -body.arrived_bytes)
         context.unused_bodies.add(body.id)
 
     def _forget(self, context: Context, number: int) -> None:
@@ -170,7 +205,7 @@ class IncomingBodies:
         finally:
             for body in used:
                 if body.is_owned:
-                    context.unused_bodies.incoming_bytes -= body.size
+                    self._count(context, body, -body.arrived_bytes)
                 elif body.error is None:
                     self._let_go(context, body)
 
@@ -180,4 +215,4 @@ def _incomplete(number: int) -> LongRecord:
         ErrorCode.RECORD_MALFORMED,
         f"the put names body {number}, which is not complete, or has a record in its place",
     )
-    return LongRecord.of(bytes(records.HEAD_BYTES), Body(0, 0, error), 0, 0)
+    return LongRecord.of(bytes(records.HEAD_BYTES), Body(0, 0, error=error), 0, 0)

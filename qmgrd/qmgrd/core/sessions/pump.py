@@ -5,7 +5,7 @@ the index has a message for them. If a turn runs out of rows, the next turn cont
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from qmgr_protocol import messages as m
 from qmgrd.core.context.context import Context
@@ -19,7 +19,7 @@ from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.long_delivery import LongDelivery
 from qmgrd.core.sessions.readers import got_in_physical_order
-from qmgrd.core.sessions.session import error_of
+from qmgrd.core.sessions.session import Session, error_of
 from qmgrd.core.sessions.settlements import Settlements
 
 # The maximum number of messages for one consumer before the next one is served.
@@ -31,7 +31,7 @@ class DeliveryPump:
 
     Args:
         end: The function that ends a get and sends the given reply unless it is None.
-        piece_bytes_of: The function that returns the size of the pieces for a connection.
+        sessions: The sessions by connection.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class DeliveryPump:
         context: Context,
         settlements: Settlements,
         end: Callable[[Consumer, m.Message | None], None],
-        piece_bytes_of: Callable[[int], int],
+        sessions: Mapping[int, Session],
     ) -> None:
         self._context = context
         self._settlements = settlements
         self._end = end
-        self._piece_bytes_of = piece_bytes_of
+        self._sessions = sessions
         self._unread_replies = context.unread_replies
         self._rows_max = context.turn_rows  # the number of rows above which no message is delivered
         self._starved: dict[int, Queue] = {}  # queues whose next message had no room
@@ -225,8 +225,10 @@ class DeliveryPump:
         return True
 
     def _begin_long(self, consumer: Consumer, record: LongRecord, deliver: m.Deliver) -> None:
-        size = self._piece_bytes_of(consumer.connection)
-        delivery = LongDelivery(self._context, self._settlements, consumer, record, deliver, size)
+        session = self._sessions[consumer.connection]
+        delivery = LongDelivery(
+            self._context, self._settlements, session, consumer, record, deliver
+        )
         self._context.piece_sender.begin(consumer.connection, delivery)
 
     def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
@@ -246,7 +248,9 @@ class DeliveryPump:
         else:
             found = seek(queue, context.tx, context.now, consumer, share)
         if found.items and reader is not None and not consumer.is_ordered:
-            got_in_physical_order(queue, context.tx, reader, found.items[-1])
+            item = found.items[-1]
+            record = consumer.long or item[m.DELIVERY_BYTES :]
+            got_in_physical_order(queue, context.tx, reader, item, record)
         context.count_read(found.looked_at, 0)
         return found.items, found.at_end
 

@@ -69,9 +69,11 @@ class Readers:
         self._context.mark_changed(queue)
 
 
-def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
+def got_in_physical_order(
+    queue: Queue, tx: Transaction, reader: Reader, item: bytes, record: bytes
+) -> None:
     """Moves a reader to the group of the message that it just received in physical order."""
-    group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
+    group = index.selected_by(record)[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)
     is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED
     row = None

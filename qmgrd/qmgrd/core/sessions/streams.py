@@ -14,10 +14,11 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.puts import client_put, client_rights
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always, requests_report
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always, requests_report, use_up
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.producer_owners import ProducerOwners
 from qmgrd.core.sessions.refusal_rows import shortened
+from qmgrd.core.sessions.request_part import Arrived
 from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
@@ -212,7 +213,7 @@ class Streams:
         if stream is None:
             raise StreamUnknown(message.stream)
         if message.bodies:
-            incoming = session.incoming or IncomingBodies()
+            incoming = session.incoming or IncomingBodies(session.connection)
             if isinstance(stream, Producer):
                 named = incoming.named_in(self._context, message)
             else:
@@ -229,7 +230,7 @@ class Streams:
     def piece(self, session: Session, message: m.Piece) -> None:
         """Stores a piece of a long record, which a later put names."""
         if session.incoming is None:
-            session.incoming = IncomingBodies()
+            session.incoming = IncomingBodies(session.owner or session.connection)
         session.incoming.receive(self._context, message)
 
     def refuse(self, session: Session, message: m.Put, error: RequestError) -> None:
@@ -237,9 +238,11 @@ class Streams:
         stream = session.streams.get(message.stream)
         if not isinstance(stream, Producer):
             raise StreamUnknown(message.stream)
-        incoming = session.incoming or IncomingBodies()
-        with incoming.named_in(self._context, message) as put:
-            self._put_of_producer(session, stream, put, error)
+        self._put_of_producer(session, stream, message, error)
+
+    def use_up_bodies(self, session: Session, message: Arrived) -> None:
+        """Uses up the bodies that a refused put names."""
+        use_up(self._context, session, message)
 
     def _put_of_producer(
         self, session: Session, sender: Producer, put: m.Put, why: RequestError | None

@@ -24,7 +24,7 @@ from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
-from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always
+from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always, use_up
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.request_part import UnitPutPart
 from qmgrd.core.sessions.session import Session, UnitPutAnswer, error_of
@@ -106,6 +106,7 @@ class Units:
             except RequestError as why:
                 if first_index == 0:
                     answer.error = why
+                use_up(self._context, session, put)
                 row = [int(why.code), why.text]
                 refused, stamped = [[index, *row] for index in range(len(put.records))], []
             answer.refused += ([first_index + index, *row] for index, *row in refused)
@@ -121,7 +122,7 @@ class Units:
     def _put(self, session: Session, message: m.UnitPut) -> tuple[list[list[Any]], list[list[int]]]:
         """Holds puts. Returns the rows of the refused ones, and the stamps of the others."""
         if message.bodies:
-            incoming = session.incoming or IncomingBodies()
+            incoming = session.incoming or IncomingBodies(session.connection)
             with incoming.named_in(self._context, message, always) as put:
                 return self._put(session, put)
         unit = self._find(session, message.unit)

@@ -179,27 +179,53 @@ def test_queue_limit_of_a_message_holds_for_bodies(manager: Manager, app: Client
     assert (marks(manager), body_rows(manager)) == ([], 0)
 
 
-def test_bodies_of_all_connections_use_a_quarter_of_the_store_at_most(tmp_path: Path) -> None:
-    manager = Manager(
-        disk_store(tmp_path, 32 << 20),
-        limits={"message_max_bytes": "6 MiB"},
-        store={"map_bytes": "32 MiB", "free_disk_min_bytes": 0},
-    )
-    one, two = manager.connect("one"), manager.connect("two")
-    one.ask(m.QueueCreate, "Q")
-    data = record(bytes(5 << 20))
-    one.send(*pieces(data))
-    manager.rest()
-    two.send(*pieces(data))
-    manager.rest()
-    ((_, code, text),) = put(two, [b""], [[0, 1]]).refused
+def test_user_can_use_as_much_for_bodies_as_it_leaves_free(manager: Manager, app: Client) -> None:
+    context = manager.turns.broker.context
+    limit = context.config.store.map_bytes // 4
+    context.unused_bodies.count("other", limit - len(BODY))
+    app.send(*pieces(record(BODY)))
+    ((_, code, text),) = put(app, [b""], [[0, 1]]).refused
     assert code == ErrorCode.STORE_FULL
-    assert "may have one 4th of the store" in text
-    assert put(one, [b""], [[0, 1]]).refused == []
-    two.send(*pieces(data))
-    assert put(two, [b""], [[0, 1]]).refused == []
-    audit(manager)
-    manager.store.close()
+    assert f"of {limit} bytes for those of all users" in text
+    assert marks(manager) == []
+    context.unused_bodies.count("other", -2 * len(BODY))
+    app.send(*pieces(record(BODY)))
+    assert put(app, [b""], [[0, 1]]).refused == []
+    assert set(context.unused_bodies.arriving) == {"other"}
+
+
+def test_declared_size_of_a_body_takes_no_room(manager: Manager, app: Client) -> None:
+    unused = manager.turns.broker.context.unused_bodies
+    app.send(m.Piece(1, 4 << 20, 0, record(BODY)[:68_000]))
+    manager.rest()
+    assert unused.arriving == {app.peer.number: 68_000}
+    app.hang_up()
+    manager.rest()
+    assert not unused.arriving
+
+
+def test_body_that_begins_again_in_one_piece_has_no_other_pieces(
+    manager: Manager, app: Client
+) -> None:
+    app.send(pieces(record(BODY))[0], *pieces(record(BODY[:100_000])))
+    assert put(app, [b""], [[0, 1]]).refused == []
+    app.send(pieces(record(BODY))[1])
+    manager.rest()
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_unit_put_without_a_right_uses_up_its_bodies(manager: Manager) -> None:
+    admin = manager.connect("admin")
+    admin.ask(m.UserCreate, "root", {"verifier": VERIFIER, "roles": ["administrator"]})
+    admin.ask(m.UserCreate, "weak", {"verifier": VERIFIER, "roles": ["consumer"]})
+    weak = manager.connect("weak", user="weak")
+    weak.ask(m.UnitBegin, 1)
+    weak.send(*pieces(record(BODY)))
+    weak.send(m.UnitPut(50, 1, "Q", [b""], [[0, 1]]))
+    manager.rest()
+    assert weak.hear()[-1].code == ErrorCode.NOT_AUTHORIZED
+    assert (marks(manager), body_rows(manager)) == ([], 0)
 
 
 def test_full_store_refuses_the_put_and_frees_the_rows(tmp_path: Path) -> None:
@@ -237,7 +263,7 @@ def test_end_of_the_connection_deletes_incomplete_bodies_in_slices(
     audit(manager)
     manager.rest()
     assert (body_rows(manager), marks(manager)) == (0, [])
-    assert manager.turns.broker.context.unused_bodies.incoming_bytes == 0
+    assert not manager.turns.broker.context.unused_bodies.arriving
 
 
 def test_start_deletes_incomplete_bodies(manager: Manager, app: Client) -> None:

@@ -11,7 +11,10 @@ from qmgr_protocol.pieces import PIECE_BYTES
 from qmgr_protocol.record import HEADERS
 from qmgrd.core.layout import keys
 from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
+from qmgrd.core.returns import returns
+from qmgrd.core.sessions import settlements
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.guarded import Guarded
 from tests.qmgrd.core.harness import Client, Delivery, Manager
 
 SIZE = 2_000_000
@@ -166,6 +169,105 @@ def test_lease_does_not_end_while_pieces_are_sent(manager: Manager, app: Client)
     assert (found.delivered, found.failed) == (0, 0)
     manager.turn(90)
     assert app.ack(found) == []
+
+
+def test_lease_does_not_end_while_the_peer_does_not_read(manager: Manager, app: Client) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 100, 1 << 30))
+    manager.turn()
+    manager.turns.intake.block(app.peer.number)
+    manager.turn(5_000)
+    manager.turns.intake.unblock(app.peer.number)
+    (found,) = heard(app)
+    assert isinstance(found, Delivery)
+    assert app.ack(found) == []
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_long_message_is_alone_in_its_delivery(
+    manager: Manager, app: Client, is_damaged: bool
+) -> None:
+    other = manager.connect("other")
+    app.put("Q", b"a")
+    other.get("Q")
+    app.put("Q", b"b")
+    app.put("Q", BODY, priority=9)
+    app.hear()
+    if is_damaged:
+        key, row = manager.scan(keys.SPACE_BODY)[300]
+        tx = manager.store.begin()
+        tx.put(key, row[:-1])
+        manager.store.commit()
+    app.send(m.Consume(50, "Q", 10, 1 << 30))
+    assert bodies(heard(app)) == ([b"b"] if is_damaged else [BODY, b"b"])
+
+
+def test_reader_continues_the_group_of_a_long_member(app: Client) -> None:
+    group = app.ask(m.GroupNew)
+    app.put("Q", BODY, group=(group, 1, False))
+    app.put("Q", b"x")
+    app.put("Q", b"2", group=(group, 2, True))
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 0, 1 << 30, reader=5))
+    assert bodies(heard(app)) == [BODY]
+    app.send(m.Get(71, "Q", 1, 0, 0, 1 << 30, reader=5, order=m.LOGICAL))
+    assert bodies(heard(app)) == [b"2"]
+
+
+def test_member_that_was_taken_back_meanwhile_is_not_delivered(
+    manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The returns take several turns, in which further pieces would be sent."""
+    monkeypatch.setattr(returns, "RETURNS_PER_TURN", 1)
+    monkeypatch.setattr(settlements, "RETURNS_PER_TURN", 1)
+    group = app.ask(m.GroupNew)
+    app.put("Q", b"1", group=(group, 1, False))
+    app.put("Q", b"2", group=(group, 2, False))
+    app.put("Q", BODY, group=(group, 3, True))
+    app.hear()
+    app.send(m.Consume(50, "Q", 10, 1 << 30, order=m.PINNED))
+    manager.turn()
+    manager.turn()
+    first, second = received([x for x in app.hear() if type(x) is m.Deliver])
+    assert isinstance(first, Delivery)
+    assert isinstance(second, Delivery)
+    app.send(m.Settle(9, m.RETURN, first.queue_id, first.handle))
+    manager.rest()
+    messages = [x for x in app.hear() if type(x) in (m.Piece, m.Deliver)]
+    assert bodies(received(messages)) == [b"1", b"2", BODY]
+    audit(manager)
+
+
+def test_user_who_lost_the_right_meanwhile_does_not_get_the_message(manager: Manager) -> None:
+    guarded = Guarded(manager)
+    bob = guarded.user("bob", "get queue Q")
+    manager.rest()
+    manager.turns.broker.sessions[bob.peer.number].piece_bytes = PIECE_BYTES
+    guarded.owner.put("Q", BODY)
+    bob.hear()
+    bob.send(m.Get(70, "Q", 1, 0, 0, 1 << 30))
+    manager.turn()
+    manager.turn()
+    guarded.revoke("bob", "get queue Q")
+    manager.rest()
+    assert not [x for x in bob.hear() if type(x) is m.Deliver]
+    assert not manager.queue("Q").leases
+
+
+def test_credit_during_the_pieces_leaves_the_reader_its_groups(app: Client) -> None:
+    group = app.ask(m.GroupNew)
+    app.put("Q", BODY, group=(group, 1, True))
+    app.hear()
+    app.send(m.Consume(50, "Q", 10, 1 << 30, order=m.PINNED))
+    app.manager.turn()
+    app.send(m.Credit(50, 1, 1))
+    app.manager.turn()
+    (session,) = [x for x in app.manager.turns.broker.sessions.values() if x.consumers]
+    reader = session.consumers[50].reader
+    assert reader is not None
+    assert reader.has_credit
+    assert bodies(heard(app)) == [BODY]
 
 
 def test_deleted_queue_ends_the_message_and_answers_the_get(manager: Manager, app: Client) -> None:
