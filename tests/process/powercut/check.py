@@ -32,8 +32,8 @@ def check(tree: Tree, directory: Path, witness: Witness, possible: range, way: i
     build(tree, directory)
     home = directory / "qm"
     first = WAYS[way % len(WAYS)]
-    if first is _by_two_starts and possible[0] == 0:
-        first = _by_start  # In a store without a turn, only the core may make the first one.
+    if first is _by_two_starts and not all(witness.turns[number] for number in possible):
+        first = _by_start  # In a store without rows, only the core may make the first turn.
     found = _opened(first, home, witness, possible)
     if first is not _by_start or way % 2:
         _opened(_by_start, home, witness, range(found, found + 1))
