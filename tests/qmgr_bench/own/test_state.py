@@ -30,5 +30,4 @@ def test_rows_are_those_of_the_messages_or_of_the_origin(tmp_path: Path) -> None
     for x in series:
         assert x.each.rows - x.table.rows == x.depth
         assert x.each.bytes > x.table.bytes
-        assert x.table.put_cpu_us >= 0 <= x.each.get_cpu_us
     assert series[0].table.rows == series[-1].table.rows

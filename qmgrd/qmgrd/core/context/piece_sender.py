@@ -64,7 +64,8 @@ class PieceSender:
     @property
     def can_go_on(self) -> bool:
         """Whether a piece can be sent now."""
-        return any(x not in self._unread_replies.held for x in self._sends)
+        held = self._unread_replies.held
+        return bool(self._sends) and any(x not in held for x in self._sends)
 
     def begin(self, connection: int, send: LongSend) -> None:
         """Begins to send a record, after those that are on their way to *connection*."""

@@ -257,7 +257,8 @@ class Delivery:
     def pump(self, budget_rows: int) -> None:
         """Delivers messages to consumers that have credit, until the turn has used up its rows."""
         context = self._context
-        context.count_read(context.piece_sender.run(context.tx, context.send), 0)
+        if context.piece_sender.can_go_on:
+            context.count_read(context.piece_sender.run(context.tx, context.send), 0)
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 

@@ -94,7 +94,9 @@ class LongDelivery:
 
     def finish(self) -> None:
         """Delivers the message, and lets the consumer receive further ones."""
-        self._move_to(self._consumer.lessee)
+        lessee = self._consumer.lessee  # The session may have dropped it, as it had no leases.
+        queue, is_started = self._consumer.queue, lessee.is_started
+        self._move_to(self._session.lessee(queue, lessee.lease_ms, is_started=is_started))
         deliver = self._deliver._replace(bodies=[[0, BODY]])
         self._context.send(self._consumer.connection, deliver)
         self._let_go()

@@ -301,6 +301,22 @@ def test_cancelled_consumer_returns_the_message(manager: Manager, app: Client) -
     audit(manager)
 
 
+def test_lost_connection_returns_a_message_whose_lessee_was_dropped(
+    manager: Manager, app: Client
+) -> None:
+    app.put("Q", BODY)
+    app.hear()
+    app.send(m.Get(70, "Q", 1, 0, 60_000, 1 << 30))
+    manager.turn()
+    session = manager.turns.broker.sessions[app.peer.number]
+    session.lessees_max = 0
+    session.lessee(manager.queue("Q"), 7)  # Drops the lessees without leases.
+    assert len(heard(app)) == 1
+    app.hang_up()
+    manager.rest()
+    assert not manager.queue("Q").leases
+
+
 def test_lost_connection_returns_the_message(manager: Manager, app: Client) -> None:
     app.put("Q", BODY)
     app.consume("Q")
