@@ -111,8 +111,13 @@ def run(arguments: list[str]) -> int:
         log.error("cannot open the store", why=f"{where}: {error.strerror}")
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
-    with closing(store), closing(Notifier(os.environ)) as notifier:
-        return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
+    try:
+        with closing(store), closing(Notifier(os.environ)) as notifier:
+            return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
+    except StoreFailed as error:
+        why = f"{error}; nothing is lost, because the next start reads the journal"
+        log.error("cannot finish the store", why=why)
+        return EXIT_STORE
 
 
 def _serve(

@@ -20,6 +20,7 @@ from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.main import EXIT_CONFIG, EXIT_FAILED, EXIT_LISTEN, EXIT_OK, EXIT_STORE, run
 from qmgrd.net.welcome import SOFTWARE
+from qmgrd.store.journal_store import JournalStore
 from qmgrd.store.lmdb_store import LmdbStore
 
 
@@ -249,3 +250,15 @@ def test_option_is_not_abbreviated(capsys: pytest.CaptureFixture[str], tmp_path:
         run(["--nam", "NYC", "--data-dir", str(tmp_path), "--check"])
     assert end.value.code == EXIT_CONFIG
     assert "unrecognized arguments: --nam NYC" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("stopped_at_once")
+def test_disk_that_fails_at_the_last_checkpoint_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: JournalStore) -> None:
+        raise StoreFailed("the disk failed")
+
+    monkeypatch.setattr(JournalStore, "close", fail)
+    assert run(["--name", "QM1", "--data-dir", str(tmp_path / "qm1")]) == EXIT_STORE
+    assert "the disk failed; nothing is lost" in capsys.readouterr().err

@@ -279,14 +279,15 @@ class JournalStore(LmdbStore):
         """Closes the store, after the last checkpoint.
 
         If a turn failed, or none was committed, the store and its journal stay as they are.
+
+        Raises:
+            StoreFailed: The last checkpoint failed. The journal has all turns.
         """
         try:
             if self._epoch and not (self._is_turn or self._is_failed):
                 self.settle()
                 self._open = self._open or self._begun()
                 self._commit(is_last=True)
-        except StoreFailed:  # The journal has all turns.
-            pass
         finally:
             if self._thread is not None:
                 self._thread.shutdown()

@@ -295,6 +295,24 @@ def test_record_that_takes_longer_than_a_flush_is_a_checkpoint(tmp_path: Path) -
     store.close()
 
 
+def test_failed_last_checkpoint_is_reported_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(tmp_path / "qm")
+    put(store, a=b"1")
+    with monkeypatch.context() as patch:
+
+        def fail(self: LmdbStore) -> None:
+            raise StoreFailed("the disk failed")
+
+        patch.setattr(LmdbStore, "commit", fail)
+        with pytest.raises(StoreFailed, match="the disk failed"):
+            store.close()
+    again = opened(tmp_path / "qm")
+    assert rows(again) == {b"\x10a": b"1"}
+    again.close()
+
+
 def test_large_turn_is_a_checkpoint(store: JournalStore) -> None:
     put(store, a=b"1")
     before = (store.directory / "store" / FILE).read_bytes()
