@@ -52,6 +52,7 @@ TIMESTAMP_AT = -8  # offset of the timestamp in a stamped record, after the orig
 # Slices of a record. In a loop, a named slice takes less time than a slice that is built from
 # numbers.
 CHECKSUM, ORIGIN_LENGTH, ORIGIN_LENGTH_TO_FLAGS = slice(4), slice(4, 5), slice(4, 8)
+VERSION_TO_FLAGS = slice(5, 8)
 EXPIRY, EXPIRY_TO_GROUP_FLAGS = slice(8, 16), slice(8, 18)
 CORRELATION_LENGTH, GROUP_FLAGS = slice(16, 17), slice(17, 18)
 UID_ORIGIN, UID_TIMESTAMP = slice(-8), slice(-8, None)  # slices of an encoded UID

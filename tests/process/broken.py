@@ -106,7 +106,7 @@ def gulp() -> None:
         if puts.first_id <= self.inbox.commit_id + 1:
             return receive(self, context, make_dead_letter, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.mark_held(seq_id, None)
+            self.mark_held([seq_id], None)
         return put.PutOutcome([], [])
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
@@ -149,7 +149,7 @@ def boast() -> None:
             if not self.inbox.holds(seq_id)
         ]
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.mark_held(seq_id, None)
+            self.mark_held([seq_id], None)
         stored = puts._replace(records=records)
 
         def store() -> None:

@@ -94,14 +94,14 @@ class Counters:
         if self.unindexed_until != OPEN:
             self.unindexed_from, self.unindexed_until = self.next_arrival, OPEN
 
-    def exclude(self, arrival: int) -> None:
-        """Excludes the last assigned *arrival* from the range, because its UID is not in order."""
+    def exclude(self, arrival: int, count: int = 1) -> None:
+        """Excludes the last *count* arrival numbers, from *arrival*, because of their UIDs."""
         if self.unindexed_until != OPEN:
             return
         if self.unindexed:
             self.unindexed_until = arrival
         else:
-            self.unindexed_from = arrival + 1
+            self.unindexed_from = arrival + count
 
     def skip_arrivals(self, next_arrival: int) -> None:
         """Skips all arrival numbers below *next_arrival*."""
@@ -112,11 +112,17 @@ class Counters:
         """Records that each message now on the queue may have been delivered before a crash."""
         self.maybe_before = self.next_arrival
 
+    def count_unindexed(self, arrival: int) -> bool:
+        """Counts a message that has no row in the UID index. Returns whether it has none."""
+        is_unindexed = self.is_unindexed(arrival)
+        self.unindexed += is_unindexed
+        return is_unindexed
+
     # -- lanes: the messages on the queue
 
     def enter_lane(self, lane: int, size: int, arrival: int, *, is_volatile: bool) -> None:
         """Counts a message of *size* bytes that enters the ready, grouped or delayed lane."""
-        self.unindexed += self.is_unindexed(arrival)
+        self.count_unindexed(arrival)
         if lane == keys.LANE_DELAYED:
             self.delayed += 1
         else:
@@ -174,17 +180,21 @@ class Counters:
 
     # -- batches: both sides of the invariant
 
-    def put_batch(self, count: int, size: int, *, grouped: int = 0, unindexed: int = 0) -> None:
+    def put_batch(
+        self, count: int, size: int, *, grouped: int = 0, unindexed: int = 0, slow: int = 0
+    ) -> None:
         """Counts *count* plain puts with a total of *size* bytes.
 
-        *grouped* of them are group members, and *unindexed* have no row in the UID index.
+        *grouped* of them are group members, *unindexed* have no row in the UID index, and a lookup
+        showed that *slow* of them are new.
         """
         self.unindexed += unindexed
         self.depth += count
         self.grouped += grouped
         self.bytes += size
         self.puts += count
-        self.fast += count
+        self.fast += count - slow
+        self.slow += slow
 
     def acknowledge_batch(
         self, count: int, size: int, *, grouped: int = 0, unindexed: int = 0

@@ -70,6 +70,8 @@ PLAIN = VERSION << 8 | INLINE  # the version and the flags of an entry without s
 # Maximum size of a stamped record in its entry. The difference leaves room for a target.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 FLAGS_AT, VERSION_AND_FLAGS = 1, slice(2)
+_TARGET_LENGTH_AT, _EXPIRES_AND_DUE = 3, slice(16, 32)
+_PLAIN_BYTES, _NEVER_DUE = PLAIN.to_bytes(2, "big"), bytes(16)
 PUT_TIME = slice(2, 10)  # where a short entry has its put time
 SIZE_OF_SHORT = slice(10, 14)  # where a short entry has the size of the record
 _ROWS = struct.Struct(">QI")
@@ -349,6 +351,19 @@ def body_id(entry: Entry) -> int:
 def body_rows(entry: Entry) -> int:
     """Returns the number of body rows of *entry*."""
     return rows_of(record_bytes(entry)) if entry.in_rows else 0
+
+
+def plain_parts(value: bytes) -> tuple[bytes, bytes] | None:
+    """Returns the target and the record of an entry without expiry, delay or flags, or None.
+
+    Faster than :func:`decode`. The target and the record may be damaged.
+    """
+    if value[VERSION_AND_FLAGS] != _PLAIN_BYTES or value[_EXPIRES_AND_DUE] != _NEVER_DUE:
+        return None
+    start = HEAD_BYTES + value[_TARGET_LENGTH_AT]
+    if len(value) < start + records.HEAD_BYTES:
+        return None
+    return value[HEAD_BYTES:start], value[start:]
 
 
 def record_bytes(entry: Entry) -> int:

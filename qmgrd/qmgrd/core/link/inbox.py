@@ -14,6 +14,7 @@ highest id held, and the sender's life in which that id arrived. These values sh
 ends belong together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
@@ -170,16 +171,15 @@ class LinkInbox:
         Raises:
             WindowExceeded: The put is outside the window. Nothing is stored.
         """
-        self.inbox.check(put.first_id + len(put.records) - 1)
-        numbered = [
-            (seq_id, record)
-            for seq_id, record in enumerate(put.records, put.first_id)
-            if not self.inbox.holds(seq_id)
-        ]
-        self.duplicates += len(put.records) - len(numbered)
-        batch = [record for _, record in numbered]
+        count = len(put.records)
+        self.inbox.check(put.first_id + count - 1)
+        ids = self.inbox.missing(put.first_id, count)
+        self.duplicates += count - len(ids)
+        batch = put.records
+        if len(ids) < count:
+            batch = [put.records[seq_id - put.first_id] for seq_id in ids]
         given = {put.first_id + index: extra for index, extra in put.extras}
-        extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
+        extras = {at: given[seq_id] for at, seq_id in enumerate(ids) if seq_id in given}
         done = put_records(context, make_dead_letter, queue, batch, target, extras)
         kept_out = {
             index: error
@@ -188,10 +188,11 @@ class LinkInbox:
             if error.code != ErrorCode.DUPLICATE_MESSAGE
         }
         self.duplicates += len(done.refused) - len(kept_out)
-        for index, (seq_id, record) in enumerate(numbered):
-            if index not in kept_out:
-                self.mark_held(seq_id, record)
-        refused = [(numbered[index][0], error) for index, error in kept_out.items()]
+        refused = [(ids[index], error) for index, error in kept_out.items()]
+        if kept_out:
+            ids = [seq_id for index, seq_id in enumerate(ids) if index not in kept_out]
+        if ids:
+            self.mark_held(ids, put.records[ids[-1] - put.first_id])
         return PutOutcome(refused, [])
 
     def skip(self, put: m.Put) -> None:
@@ -201,15 +202,15 @@ class LinkInbox:
             WindowExceeded: The put is outside the window. Nothing is marked.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
-        for seq_id in self.inbox.missing(put.first_id, len(put.records)):
-            self.mark_held(seq_id, None)
+        if ids := self.inbox.missing(put.first_id, len(put.records)):
+            self.mark_held(ids, None)
 
-    def mark_held(self, seq_id: int, record: bytes | None) -> None:
-        """Marks an id as held, with its *record*, or None if it has no record."""
-        self.inbox.receive(seq_id)
-        if seq_id > self.highest_id:
-            uid = None if record is None else records.trailer_of(record)
-            self.highest_id, self.highest_uid, self.highest_life = seq_id, uid, self.life
+    def mark_held(self, ids: Sequence[int], last: bytes | None) -> None:
+        """Marks ids in ascending order as held. *last* is the record of the last one, or None."""
+        self.inbox.receive_all(ids)
+        if ids[-1] > self.highest_id:
+            uid = None if last is None else records.trailer_of(last)
+            self.highest_id, self.highest_uid, self.highest_life = ids[-1], uid, self.life
 
 
 @dataclass(slots=True, eq=False)

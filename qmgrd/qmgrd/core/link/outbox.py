@@ -168,12 +168,21 @@ class LinkOutbox(Outbox):
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
         last = min(self.sent_id + count, self.commit_id + self.window, self.next_id - 1)
+        plain_max = min(message_max_bytes, whole_max_bytes)
+        target_bytes, target, held, in_flight = b"", "", self.held, self.in_flight
         for key, value in tx.scan(self._key(next_id), self._key(last + 1)):
-            seq_id = keys.place(key)[1]
-            yield from self._without(next_id, seq_id)
+            seq_id = int.from_bytes(key[keys.ENTRY_ARRIVAL], "big")
+            if seq_id > next_id:
+                yield from self._without(next_id, seq_id)
             next_id = seq_id + 1
-            if seq_id in self.held or seq_id in self.in_flight:
+            if seq_id in held or seq_id in in_flight:
                 yield HELD
+                continue
+            parts = entries.plain_parts(value)
+            if parts is not None and is_plain(parts[1], plain_max):
+                if parts[0] != target_bytes:
+                    target_bytes, target = parts[0], entries.decode(value).target
+                yield target, parts[1], _PLAIN
                 continue
             entry = entries.decode(value)
             if not is_available(self.queue, entry, seq_id, self._context.now):
@@ -258,7 +267,8 @@ class LinkOutbox(Outbox):
     def _delete(self, first_id: int, last_id: int) -> None:
         tx, queue = self._context.tx, self.queue
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
-        for key, value in found:
+        others = found if queue.account is not None else lane.remove_sent(queue, tx, found)
+        for key, value in others:
             entry = lane.remove(queue, tx, key, value)
             # A message that a restart lost was counted then, even if the peer has it.
             is_lost = queue.is_lost(entry, keys.place(key)[1])
@@ -270,3 +280,13 @@ class LinkOutbox(Outbox):
                 kind = history.EXPIRED
             queue.record_history(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.count_read(len(found), 0)
+
+
+def is_plain(record: bytes, bytes_max: int) -> bool:
+    """Returns whether *record* is intact, has no expiry and no delay, and is not too long."""
+    return (
+        len(record) <= bytes_max
+        and record[_EXPIRY] == _NO_EXPIRY
+        and not record[records.FLAGS_AT] & records.FLAG_DELAYED
+        and entries.is_sound(record)
+    )

@@ -36,48 +36,74 @@ def _bytes_of(extra: Extra) -> int:
 def cut(outbox: LinkOutbox, room: SendRoom, too_long: dict[int, int]) -> Iterator[m.Put]:
     """Yields puts from *outbox* that fit into *room*. Messages that the peer has are skipped.
 
+    When a put is yielded, the cursor of the outbox is behind it.
+
     Args:
+        outbox: The messages to send.
+        room: The amount that the path may send now.
         too_long: A map that receives the ids and sizes of messages that are too long for the peer.
             These messages are skipped as well.
     """
-    first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
-    extras: list[list[Any]] = []
+    put = _NewPut(outbox, room.stream)
     bytes_left = room.bytes
     found_all = outbox.records(
         room.messages, room.message_max_bytes, too_long, room.whole_max_bytes
     )
     for found in found_all:
         if found is HELD:
-            if batch:
-                yield m.Put(room.stream, first_id, 0, target, batch, extras)
-            outbox.take(1)
-            first_id, batch, batch_bytes, extras = outbox.sent_id + 1, [], 0, []
+            yield from put.made()
+            put.skip()
             continue
-        found_target, record, extra = found
-        if isinstance(record, LongRecord):
-            if batch:
-                yield m.Put(room.stream, first_id, 0, target, batch, extras)
-            own = [[0, extra]] if extra else []
-            first_id = outbox.sent_id + 1
-            outbox.take(1)
-            yield m.Put(room.stream, first_id, 0, found_target, [record], own)
-            return
-        size = len(record) + (_bytes_of(extra) if extra else 0)
-        if batch and (
-            found_target != target
-            or batch_bytes + size > room.frame_bytes
-            or len(extras) == m.EXTRAS_MAX
-        ):
-            yield m.Put(room.stream, first_id, 0, target, batch, extras)
-            first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []
-        target = found_target
-        if extra:
-            extras.append([len(batch), extra])
-        batch.append(record)
-        outbox.take(1)
-        batch_bytes += size
+        target, record, extra = found
+        is_long = isinstance(record, LongRecord)  # It is sent in pieces, so its size counts as 0.
+        size = 0 if is_long else len(record) + (_bytes_of(extra) if extra else 0)
+        if is_long or not put.fits(target, size, room.frame_bytes):
+            yield from put.made()
+        put.add(target, record, extra, size)
         bytes_left -= size
-        if bytes_left <= 0:
+        if is_long or bytes_left <= 0:
             break
-    if batch:
-        yield m.Put(room.stream, first_id, 0, target, batch, extras)
+    yield from put.made()
+
+
+class _NewPut:
+    """The put that :func:`cut` fills: a run of consecutive ids with the same destination."""
+
+    def __init__(self, outbox: LinkOutbox, stream: int) -> None:
+        self._outbox, self._stream = outbox, stream
+        self._last_id = outbox.sent_id
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first_id, self._target, self._bytes = self._last_id + 1, "", 0
+        self._records: list[Any] = []
+        self._extras: list[list[Any]] = []
+
+    def fits(self, target: str, size: int, frame_bytes: int) -> bool:
+        """Returns whether a record of *size* bytes for *target* may be added."""
+        return not self._records or (
+            target == self._target
+            and self._bytes + size <= frame_bytes
+            and len(self._extras) < m.EXTRAS_MAX
+        )
+
+    def add(self, target: str, record: Any, extra: Extra, size: int) -> None:
+        """Adds the record of the next id."""
+        self._target = target
+        if extra:
+            self._extras.append([len(self._records), extra])
+        self._records.append(record)
+        self._last_id += 1
+        self._bytes += size
+
+    def skip(self) -> None:
+        """Skips the next id. Requires an empty put."""
+        self._last_id += 1
+        self._first_id = self._last_id + 1
+
+    def made(self) -> Iterator[m.Put]:
+        """Moves the cursor of the outbox, yields the put unless it is empty, and begins another."""
+        self._outbox.take(self._last_id - self._outbox.sent_id)
+        if self._records:
+            yield m.Put(self._stream, self._first_id, 0, self._target, self._records, self._extras)
+        self._begin()

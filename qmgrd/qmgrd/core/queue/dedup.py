@@ -78,7 +78,7 @@ class OriginTable:
         """Returns the verdict on a put of a message with the encoded UID *trailer*."""
         if self.is_above(tx, trailer):
             return UidVerdict.FAST
-        return UidVerdict.DUPLICATE if self._is_there(tx, trailer, target) else UidVerdict.SLOW
+        return UidVerdict.DUPLICATE if self.exists(tx, trailer, target) else UidVerdict.SLOW
 
     def is_above(self, tx: Transaction, trailer: bytes) -> bool:
         """Returns whether the encoded UID *trailer* is above all earlier UIDs of its origin."""
@@ -86,12 +86,18 @@ class OriginTable:
             trailer[records.UID_ORIGIN],
             int.from_bytes(trailer[records.UID_TIMESTAMP], "big"),
         )
-        highest = self._highest.get(origin)
-        if highest is None:
-            highest = self._load(tx, origin)
-        return timestamp > highest
+        return timestamp > self.highest(tx, origin)
 
-    def _is_there(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
+    def highest(self, tx: Transaction, origin: bytes) -> int:
+        """Returns the entry of *origin*, or -1 if it has none."""
+        highest = self._highest.get(origin)
+        return self._load(tx, origin) if highest is None else highest
+
+    def exists(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
+        """Returns whether a message with the encoded UID *trailer* exists or is remembered.
+
+        Requires that the UID is not above the entry of its origin.
+        """
         position = self._position(tx, trailer, target)
         if position is None:
             return False
@@ -128,10 +134,7 @@ class OriginTable:
 
     def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
         """Raises the entry of *origin* to *timestamp* after a put."""
-        highest = self._highest.get(origin)
-        if highest is None:
-            highest = self._load(tx, origin)
-        if timestamp > highest:
+        if timestamp > self.highest(tx, origin):
             self._highest[origin] = timestamp
             self._raised[origin] = None
 

@@ -8,7 +8,8 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import lane
-from qmgrd.core.queue.put import Prepared, append, kind_of
+from qmgrd.core.queue.plain import kind_of
+from qmgrd.core.queue.put import Prepared, append
 from qmgrd.core.queue.queue import Queue
 
 
@@ -36,7 +37,8 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
             continue
         key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
         write(key, head + record)
-        if counters.is_unindexed(arrival):
+        # Counted at once, because the next arrival number may depend on it.
+        if counters.count_unindexed(arrival):
             unindexed += 1
         else:
             write(index_key, key[keys.POSITION_AT :])
@@ -55,7 +57,7 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
         queue.origins.raise_to(
             tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
         )
-        counters.put_batch(count, size, unindexed=unindexed)
+        counters.put_batch(count, size)
     tx.rows_used += lane.ROWS_OF_A_PUT * count - unindexed
 
 

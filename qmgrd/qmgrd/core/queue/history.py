@@ -322,37 +322,35 @@ class Account:
         stored: list[tuple[bytes, bytes]],
         arrival: int,
         origin: bytes,
-        timestamp: int,
+        timestamps: Sequence[int],
         front_bytes: int,
         target: str = "",
     ) -> None:
-        """Records a batch of puts with consecutive arrivals and timestamps.
+        """Records a batch of puts with consecutive arrivals.
 
         Args:
             kind: The kind of the event.
             stored: The keys and values of the stored entries.
             arrival: The first arrival.
             origin: The origin of all messages.
-            timestamp: The first timestamp.
+            timestamps: The timestamps of the messages.
             front_bytes: The number of bytes before the record in each value.
             target: The destination queue on a transmission queue.
         """
         count, top, at = len(stored), keys.PRIORITY_TOP, keys.RANK_AT
         priorities: tuple[int | None, ...] = tuple([top - key[at] for key, _ in stored])
         if self._is_sent:
-            head = slice(front_bytes, front_bytes + records.HEAD_BYTES)
-            priorities = tuple([records.own_priority(value[head]) for _, value in stored])
-        columns = (
-            tuple(range(arrival, arrival + count)),
-            priorities,
-            origin.decode(),
-            tuple(range(timestamp, timestamp + count)),
-            tuple([len(value) - front_bytes for _, value in stored]),
-            0,
-            0,
-            0,
-        )
-        self._history.add(self._head(kind, "", target), count, columns)
+            front = slice(front_bytes, front_bytes + records.HEAD_BYTES)
+            priorities = tuple([records.own_priority(value[front]) for _, value in stored])
+        sizes = tuple([len(value) - front_bytes for _, value in stored])
+        head = self._head(kind, "", target)
+        if count == 1:  # Single puts of a turn share a section.
+            trailer = origin + timestamps[0].to_bytes(8, "big")
+            self._history.open(head).append((arrival, priorities[0], trailer, sizes[0], 0, 0, 0))
+            return
+        arrivals, us = tuple(range(arrival, arrival + count)), tuple(timestamps)
+        columns = (arrivals, priorities, origin.decode(), us, sizes, 0, 0, 0)
+        self._history.add(head, count, columns)
 
     def _head(self, kind: int, peer: str, target: str = "", code: int = 0) -> wire.Head:
         now_us = self._history.now.wall_us

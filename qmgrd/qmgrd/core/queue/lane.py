@@ -11,6 +11,7 @@ never changes rows of other messages.
 """
 
 from qmgr_protocol import history
+from qmgr_protocol import record as records
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
@@ -126,6 +127,45 @@ def remove(
     entry = unlink(queue, tx, key, value, for_good=for_good)
     release_record(queue, tx, entry, keys.place(key)[1])
     return entry
+
+
+def remove_sent(
+    queue: Queue, tx: Transaction, rows: list[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """Removes messages of a transmission queue that the peer has, and counts them as acknowledged.
+
+    Args:
+        queue: The transmission queue, which keeps no history.
+        tx: The transaction of the turn.
+        rows: The keys and entries of the messages.
+
+    Returns:
+        The rows of messages that need more than this loop does. They are not removed.
+    """
+    others: list[tuple[bytes, bytes]] = []
+    counters, delete, get, position_at = queue.counters, tx.delete, tx.get, keys.POSITION_AT
+    unindexed_from, unindexed_until = counters.unindexed_from, counters.unindexed_until
+    size = unindexed = indexed = 0
+    for key, value in rows:
+        parts = entries.plain_parts(value)
+        if parts is None:
+            others.append((key, value))
+            continue
+        target, record = parts
+        delete(key)
+        if unindexed_from <= int.from_bytes(key[keys.ENTRY_ARRIVAL], "big") < unindexed_until:
+            unindexed += 1
+        else:
+            trailer = record[records.TIMESTAMP_AT - record[records.ORIGIN_LENGTH_AT] :]
+            index_key = queue.origins.index_key(trailer, target)
+            if get(index_key) == key[position_at:]:
+                delete(index_key)
+                indexed += 1
+        size += len(record)
+    count = len(rows) - len(others)
+    counters.acknowledge_batch(count, size, unindexed=unindexed)
+    tx.rows_used += count + indexed
+    return others
 
 
 def lose(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> entries.Entry:

@@ -1,7 +1,7 @@
 """Puts a batch on a queue: checks, identifies and appends each record, or refuses the record.
 
-Most records are plain: they are short, have no group, delay, expiry or UID, and fit in the queue.
-One tight loop appends all plain records. A busy daemon spends most of its time in this loop.
+Most records are plain: they are short, have no group, delay or expiry, and fit in the queue. Tight
+loops append plain records (plain.py).
 
 Any other record is first prepared and then appended, step by step. This path also finds the reason
 for refusing a record. A test checks that both paths store the same bytes.
@@ -10,19 +10,17 @@ A unit of work holds prepared records until its commit (units.py, held_puts.py).
 records in the same tight loop.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from qmgr_protocol import history
 from qmgr_protocol import record as records
-from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys, long_record
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue import lane, notes, plain
 from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.run import may_begin_run, put_run
@@ -37,11 +35,6 @@ from qmgrd.core.queue.queue import Queue
 # Maximum number of records per call of the tight loop. Copying all remaining records would be
 # quadratic.
 RUN_MAX_RECORDS = 256
-_PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
-# Offset of the correlation id in the part of a record that the checksum covers.
-_REST_CORRELATION_AT = records.HEAD_BYTES - records.SUMMED_AT
-_CHECKED = slice(records.ORIGIN_LENGTH_AT, records.HEAD_BYTES)  # the head without the checksum
-_NEVER = bytes(8)
 _NO_EXTRAS: Mapping[str, Any] = {}
 _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 
@@ -98,16 +91,17 @@ def put(
     stamped: list[list[int]] = []
     bound_for = target.encode()
     message_max_bytes = queue.longest(message_max_bytes)
-    plain_max = 0 if extras else plain_max_bytes(queue, batch, message_max_bytes)
+    plain_max = 0 if extras else plain.plain_max_bytes(queue, batch, message_max_bytes)
     stamper.catch_up(now.wall_us)
     index = 0
     while index < len(batch):
         record = batch[index]
         if plain_max:
-            run = batch[index : index + RUN_MAX_RECORDS]
-            count = _put_run(queue, tx, now, stamper, run, plain_max, bound_for)
+            run, before_us = batch[index : index + RUN_MAX_RECORDS], stamper.last_us
+            count = _put_run(queue, tx, now, stamper, run, plain_max, bound_for, refused, index)
             if count:
-                stamped.append([index, stamper.last_us - count + 1, count])
+                if stamper.last_us > before_us:  # The records had no UIDs.
+                    stamped.append([index, before_us + 1, count])
                 index += count
                 continue
         try:
@@ -132,138 +126,22 @@ def _put_run(
     batch: list[bytes],
     plain_max: int,
     bound_for: bytes,
+    refused: list[tuple[int, RequestError]],
+    index: int,
 ) -> int:
-    """Appends the first records of *batch* in a tight loop.
+    """Appends the first records of *batch*, whose first *index* is given, in a tight loop.
 
-    Returns their number, which may be 0.
+    Returns their number, which may be 0, including duplicates, which are added to *refused*.
     """
-    if looks_plain(queue, batch[0]):
-        return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
+    if plain.looks_plain(queue, batch[0]):
+        return plain.put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
+    if plain.looks_plain_with_uid(queue, stamper, batch[0]):
+        return plain.put_plain_with_uids(
+            queue, tx, now, batch, plain_max, bound_for, refused, index
+        )
     if may_begin_run(batch[0]) and not queue.is_transmission:
         return put_run(queue, tx, now, stamper, batch, plain_max)
     return 0
-
-
-def _put_plain(
-    queue: Queue,
-    tx: Transaction,
-    now: Now,
-    stamper: Stamper,
-    batch: list[bytes],
-    plain_max: int,
-    bound_for: bytes,
-) -> int:
-    """Appends the first plain records of *batch*. Returns their number."""
-    rows: list[tuple[bytes, bytes]] = []
-    uids: list[tuple[bytes, bytes]] = []
-    counters, add_row, add_uid = queue.counters, rows.append, uids.append
-    head = entries.encode_head(now.wall_us, bound_for)
-    index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
-    arrival, is_indexed = counters.next_arrival, not queue.needs_no_rows
-    size = 0
-    for prefix, stamp, rest, trailer, correlation in _plain(queue, stamper, batch, plain_max):
-        key = prefix + arrival.to_bytes(8, "big")
-        arrival += 1
-        add_row((key, b"".join((head, stamp, rest, trailer))))
-        if is_indexed:
-            add_uid((index_prefix + trailer, key[position_at:]))
-        if correlation:
-            queue.index_correlation(
-                tx, rest[_REST_CORRELATION_AT : _REST_CORRELATION_AT + correlation], key
-            )
-        size += len(rest)
-    count = arrival - counters.next_arrival
-    if count:
-        tx.put_all(rows)
-        if is_indexed:
-            tx.put_all(uids)
-        else:
-            counters.include_next()
-        tx.rows_used += count + len(uids)
-        stamper.last_us += count
-        queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
-        counters.skip_arrivals(arrival)
-        size += count * (records.SUMMED_AT + len(trailer))
-        counters.put_batch(count, size, unindexed=count - len(uids))
-        if queue.account is not None:
-            queue.account.put(
-                kind_of(queue),
-                rows,
-                arrival - count,
-                stamper.origin,
-                stamper.last_us - count + 1,
-                len(head),
-                bound_for.decode(),
-            )
-    return count
-
-
-def _plain(
-    queue: Queue, stamper: Stamper, batch: list[bytes], plain_max: int
-) -> Iterator[tuple[bytes, bytes, bytes, bytes, int]]:
-    """Assigns UIDs to the first plain records of *batch*.
-
-    Yields:
-        The prefix of the key before the arrival, three parts of the stamped record (the start with
-        the checksum, the middle, the UID), and the length of the correlation id.
-    """
-    unpack, stamp = records.JOINED_HEAD.unpack_from, records.CHECK.pack
-    prefixes, origin, timestamp = queue.positions.plain_prefixes, stamper.origin, stamper.last_us
-    origin_bytes, known, known_length = len(origin), b"", -1
-    prefix, correlation = b"", 0
-    for record in batch:
-        length = len(record)
-        # Most records of a batch differ in nothing that is checked here, except the checksum.
-        if record[_CHECKED] != known or length != known_length:
-            if not records.HEAD_BYTES <= length <= plain_max:
-                return
-            _, four, expiry_ms, correlation, group, envelope, body = unpack(record)
-            if (
-                four not in prefixes
-                or group
-                or length != records.HEAD_BYTES + correlation + envelope + body
-                or correlation > records.CORRELATION_MAX_BYTES
-                or expiry_ms
-            ):
-                return
-            known, known_length, prefix = record[_CHECKED], length, prefixes[four]
-        rest = record[records.SUMMED_AT :]
-        checksum = crc32(rest)
-        if record[records.CHECKSUM] != checksum.to_bytes(4, "big"):
-            return
-        timestamp += 1
-        trailer = origin + timestamp.to_bytes(8, "big")
-        yield prefix, stamp(crc32(trailer, checksum), origin_bytes), rest, trailer, correlation
-
-
-def kind_of(queue: Queue) -> int:
-    """Returns the kind of the history event for a put on *queue*."""
-    return history.PUBLISHED if queue.is_publications else history.PUT
-
-
-def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) -> int:
-    """Returns the maximum size of a plain record, or 0 if the tight loops cannot be used.
-
-    The tight loops require that the whole batch fits in the queue, and that the queue does not
-    limit the expiry.
-    """
-    if queue.bounds.expiry_max_ms or not queue.has_room(len(batch), bytes_max(batch)):
-        return 0
-    return min(_PLAIN_MAX_BYTES, message_max_bytes)
-
-
-def looks_plain(queue: Queue, record: bytes) -> bool:
-    """Returns whether a tight loop may start with *record*, which may be malformed."""
-    return (
-        record[records.ORIGIN_LENGTH_TO_FLAGS] in queue.positions.plain_prefixes
-        and record[records.EXPIRY] == _NEVER
-        and record[records.GROUP_FLAGS] == b"\0"
-    )
-
-
-def bytes_max(batch: list[bytes]) -> int:
-    """Returns the maximum size of *batch* after UIDs are assigned to its records."""
-    return sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
 
 
 def prepare_plain(
@@ -286,7 +164,7 @@ def prepare_plain(
             b"",
             head,
         )
-        for prefix, stamp, rest, trailer, _ in _plain(queue, stamper, batch, plain_max)
+        for prefix, stamp, rest, trailer, _ in plain.plain_records(queue, stamper, batch, plain_max)
     ]
     stamper.last_us += len(found)
     return found
@@ -407,7 +285,7 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> N
         rest,
     )
     lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
-    queue.record_arrival(kind_of(queue), prepared.priority, arrival, entry, entry.target)
+    queue.record_arrival(plain.kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(
         tx, trailer[records.UID_ORIGIN], int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
     )

@@ -112,7 +112,7 @@ class Undeliverable:
                 except RequestError as cause:
                     why = _combined_error(error, cause)
                 else:
-                    stream.mark_held(seq_id, record)
+                    stream.mark_held([seq_id], record)
                     self._count_given_up(stream, error)
                     continue
             else:

@@ -15,7 +15,7 @@ from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.puts import client_rights
-from qmgrd.core.queue import lane, settle
+from qmgrd.core.queue import lane, plain, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
 from qmgrd.core.queue.held_puts import HeldPut, append_held
@@ -171,7 +171,7 @@ class Units:
         """Returns the maximum size of a plain record in *batch*, or 0 if some records may not
         fit.
         """
-        size = puts.bytes_max(batch)
+        size = plain.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
         try:
             self._check_room(unit, len(batch), size, rows)
@@ -179,7 +179,7 @@ class Units:
             return 0
         if self._context.store_full:
             return 0
-        return puts.plain_max_bytes(queue, batch, self._longest(queue))
+        return plain.plain_max_bytes(queue, batch, self._longest(queue))
 
     def _hold_plain(
         self, unit: SessionUnit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
@@ -188,7 +188,7 @@ class Units:
 
         *batch* must fit.
         """
-        if not plain_max or not puts.looks_plain(queue, batch[0]):
+        if not plain_max or not plain.looks_plain(queue, batch[0]):
             return []
         context = self._context
         found = puts.prepare_plain(queue, context.now, context.stamper, batch, plain_max, bound_for)

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
@@ -12,6 +15,8 @@ from qmgr_protocol.errors import CommitOutOfRange
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.link.outbox import GONE, LinkOutbox
+from qmgrd.core.queue import lane
+from tests.qmgrd.core.any_record import any_record
 from tests.qmgrd.core.harness import Client, Manager
 
 
@@ -45,6 +50,47 @@ def damage(manager: Manager, seq_id: int) -> None:
     value = bytearray(tx.get(key) or b"")
     value[entries.HEAD_BYTES + 1 + records.HEAD_BYTES] ^= 1
     tx.put(key, bytes(value))
+
+
+def sent_and_deleted(batches: list[tuple[str, list[bytes]]], *, is_fast: bool) -> Any:
+    """Returns what a link sends of *batches*, and the store after the peer has committed half."""
+    manager = Manager()
+    app = manager.connect("app")
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    for target, batch in batches:
+        app.put_records(target + "@NYC", *batch)
+    broker = manager.turns.broker
+    tx = broker.context.tx = manager.store.begin()
+    outbox = broker.catalogue.links["NYC"].outbox
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_fast:
+            patch.setattr(entries, "plain_parts", lambda value: None)
+        too_long: dict[int, int] = {}
+        told = list(outbox.records(1_000, 4_500, too_long))
+        outbox._delete(1, len(told) // 2)
+    outbox.queue.flush(tx)
+    manager.store.commit()
+    return told, too_long, outbox.queue.counters, tx.rows_used, dict(manager.scan(b""))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["F", "G"]), st.lists(any_record, max_size=8)), max_size=4)
+)
+def test_plain_messages_are_sent_and_deleted_as_all_others(
+    batches: list[tuple[str, list[bytes]]],
+) -> None:
+    assert sent_and_deleted(batches, is_fast=True) == sent_and_deleted(batches, is_fast=False)
+
+
+def test_plain_messages_are_sent_and_deleted_in_the_loops(
+    outbox: LinkOutbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, the test above would compare the step-by-step path with itself."""
+    monkeypatch.setattr(entries, "outlined", None)
+    monkeypatch.setattr(lane, "remove", None)
+    assert len(found(outbox, 5)) == 5
+    outbox._delete(1, 5)
+    assert (outbox.queue.counters.depth, outbox.queue.counters.acked) == (0, 5)
 
 
 def test_records_come_in_order_within_the_window(outbox: LinkOutbox) -> None:

@@ -19,6 +19,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
+from qmgrd.core.queue import plain
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
@@ -56,7 +57,7 @@ def test_plain_records_are_put_as_all_others(
     bounds = Bounds(*limits, 1_000, 100)
     fast = outcome(batches, target, bounds)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(puts, "_PLAIN_MAX_BYTES", 0)
+        patch.setattr(plain, "_PLAIN_MAX_BYTES", 0)
         slow = outcome(batches, target, bounds)
     assert fast == slow
 
@@ -64,12 +65,12 @@ def test_plain_records_are_put_as_all_others(
 def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise, the test above would compare the general loop with itself."""
     monkeypatch.setattr(puts, "prepare", None)
-    plain = [
+    batch = [
         *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
         records.encode(Fields(b"x", correlation_id=b"c" * 64, envelope={"h": 1})),
         records.encode(Fields(b"x", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)),
     ]
-    said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
+    said, _, counters, _ = outcome([batch], "", Bounds(10, 10**6, 1_000, 100))
     assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 6)]
     assert (counters.depth, counters.fast) == (5, 5)
 
@@ -89,11 +90,11 @@ def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> N
     ids=str,
 )
 def test_record_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
-    plain = records.encode(Fields(bytes(100)))
-    head = records.Head._make(records.HEAD.unpack_from(plain))._replace(**changed)
-    rest = records.HEAD.pack(*head)[4:] + plain[records.HEAD_BYTES :]
+    short = records.encode(Fields(bytes(100)))
+    head = records.Head._make(records.HEAD.unpack_from(short))._replace(**changed)
+    rest = records.HEAD.pack(*head)[4:] + short[records.HEAD_BYTES :]
     wrong = crc32(rest[1:]).to_bytes(4, "big") + rest
-    said, _, counters, _ = outcome([[plain, wrong, plain]], "", Bounds(10, 10**6, 1_000, 100))
+    said, _, counters, _ = outcome([[short, wrong, short]], "", Bounds(10, 10**6, 1_000, 100))
     (refused, stamped, _), *_ = said
     assert [(i, code) for i, code, _ in refused] == [(1, ErrorCode.RECORD_MALFORMED)]
     assert [i for i, _ in stamped] == [0, 2]
@@ -122,9 +123,9 @@ def test_full_queue_reports_when_to_retry(
 
 def test_runs_of_stamps_break_at_a_record_that_needs_none() -> None:
     queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
-    plain = records.encode(Fields(b"x"))
+    short = records.encode(Fields(b"x"))
     other = records.encode(Fields(b"x", uid=Uid("B", 1)))
-    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [plain, plain, other, plain, b""], 99)
+    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [short, short, other, short, b""], 99)
     first = NOW.wall_us
     assert done.stamped == [[0, first, 2], [3, first + 2, 1]]
     assert [(i, error.code) for i, error in done.refused] == [(4, ErrorCode.RECORD_MALFORMED)]
@@ -168,17 +169,17 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
 def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copying the rest after each record that is not plain would have quadratic cost."""
     copied: list[int] = []
-    put_plain = puts._put_plain
+    put_plain = plain.put_plain
 
     def counting(queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any) -> int:
         copied.append(len(batch))
         return put_plain(queue, tx, now, stamper, batch, *rest)
 
-    monkeypatch.setattr(puts, "_put_plain", counting)
-    plain, other = records.encode(Fields(b"x")), records.encode(Fields(b"x", uid=Uid("B", 1)))
+    monkeypatch.setattr(plain, "put_plain", counting)
+    short, other = records.encode(Fields(b"x")), records.encode(Fields(b"x", expiry_ms=1))
     queue = Queue(1, "Q", Bounds(10**4, 10**9, 1_000, 100), Counters(), Ids(1), Schedule())
-    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
-    assert (sum(count for _, _, count in done.stamped), done.refused) == (701, [])
+    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [short] * 700 + [other, short], 99)
+    assert (sum(count for _, _, count in done.stamped), done.refused) == (702, [])
     assert max(copied) == puts.RUN_MAX_RECORDS
 
 

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
-from qmgr_protocol.record import Uid, encode_uid
+from qmgr_protocol.record import Fields, Uid, encode_uid
 from qmgrd.core.limits.room import unit_rows
+from qmgrd.core.queue import plain
 from qmgrd.core.queue import put as puts
 from qmgrd.core.returns.returns import RETURNS_PER_TURN
 from qmgrd.core.sessions.units import ROWS_OF_A_GET
@@ -226,9 +228,16 @@ def test_plain_puts_are_held_and_committed_as_all_others_G20(
 ) -> None:
     fast = outcome(steps, limits, bounds, end)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(puts, "_PLAIN_MAX_BYTES", 0)
+        patch.setattr(plain, "_PLAIN_MAX_BYTES", 0)
         slow = outcome(steps, limits, bounds, end)
     assert fast == slow
+
+
+def test_own_earlier_uid_after_plain_puts_keeps_their_place_without_rows() -> None:
+    """The commit forgot the plain puts before it, so no lookup found them."""
+    plain_put = records.encode(Fields(b""))
+    earlier = records.encode(Fields(bytes(9_000), uid=Uid("QM1", 5)))
+    outcome([("unit", "F@NYC", [plain_put] * 4 + [earlier])], {}, {}, "commit")
 
 
 @pytest.mark.parametrize("name", ["Q", "F@NYC"])

@@ -102,8 +102,8 @@ def put_run(
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size, unindexed=count - len(uids))
         if queue.account is not None:
-            first_us = timestamp - count + 1
-            queue.account.put(history.PUT, rows, arrival - count, origin, first_us, len(head))
+            us = range(timestamp - count + 1, timestamp + 1)
+            queue.account.put(history.PUT, rows, arrival - count, origin, us, len(head))
     return count
 
 
