@@ -115,8 +115,7 @@ def run(arguments: list[str]) -> int:
         with closing(store), closing(Notifier(os.environ)) as notifier:
             return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
     except StoreFailed as error:
-        why = f"{error}; nothing is lost, because the next start reads the journal"
-        log.error("cannot finish the store", why=why)
+        log.error("cannot finish the store", why=str(error))
         return EXIT_STORE
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
 from qmgrd.core import broker
 from qmgrd.core.access.access import Access
 from qmgrd.core.arrivals.delayed_puts import DelayedPuts
@@ -19,8 +18,8 @@ from qmgrd.core.requests.revocations import Revocations
 from qmgrd.core.requests.rights import Guard
 from qmgrd.core.requests.user_sessions import UserSessions
 from qmgrd.core.returns.audit import put_audit
+from qmgrd.core.sessions.producer_puts import ProducerPuts
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch
 from tests.sim.ledger import Violated
@@ -138,12 +137,12 @@ def test_delivery_above_the_limit_of_unread_bytes_is_found(monkeypatch: Patch) -
 
 
 def test_accepted_put_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
-    store = Streams._store
+    put = ProducerPuts.put
 
-    def unless_of_bob(self: Streams, *put: Any) -> list[tuple[int, RequestError]]:
-        return [] if name_of(put[2].user) == "bob" else store(self, *put)
+    def unless_of_bob(self: ProducerPuts, *fields: Any) -> bool:
+        return name_of(fields[2].user) != "bob" and put(self, *fields)
 
-    monkeypatch.setattr(Streams, "_store", unless_of_bob)
+    monkeypatch.setattr(ProducerPuts, "put", unless_of_bob)
     assert_caught("keeps_limits")
 
 

@@ -350,7 +350,7 @@ class Broker:
         self.template_pass.run()
         self.jobs.run()
         context.working = None
-        for connection, error in self.streams.links.drain():
+        for connection, error in self.streams.drain():
             self._close_for_error(connection, error)
         self.link_rotation.run()
         refresh_groups(context, self.jobs)

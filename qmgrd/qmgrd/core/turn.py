@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_config.model import Config
+from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot, boot
 from qmgrd.core.context.context import Outcome
@@ -172,7 +173,7 @@ class Turns:
         return outcome
 
     def _apply(self, now: Now) -> Outcome:
-        broker, connection = self.broker, 0
+        broker, connection, puts = self.broker, 0, self.broker.streams.puts
         limits, budget = self._limits, broker.context.budget
         budget.begin()
         self.intake.begin_turn(now.ms)
@@ -184,6 +185,8 @@ class Turns:
             try:
                 for connection, (message, event, _) in arrivals:
                     context.working = None
+                    if type(message) is not m.Put:
+                        puts.store_waiting()
                     if message is not None:
                         broker.received(connection, message)
                     elif event is not None:
@@ -193,10 +196,12 @@ class Turns:
             finally:  # Otherwise, the rest of the turn would be charged to the last connection.
                 arrivals.close()
             connection, context.working = 0, None
+            puts.store_waiting()
             return broker.end()
         except Exception as error:
             self._store.abort()
-            failed = TurnFailed(connection, error, broker.context.working)
+            guilty = 0 if puts.is_storing else connection
+            failed = TurnFailed(guilty, error, broker.context.working)
             raise self._store.failure(error) or failed from error
 
     def set_aside(self, work: WorkId, why: str, now: Now, *, is_mark: bool) -> Outcome:

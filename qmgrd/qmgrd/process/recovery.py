@@ -46,7 +46,7 @@ class Recovery:
         Raises:
             Exception: The same bug or damage also makes the start fail.
         """
-        turns = self._start()
+        turns = self._new()
         if self._poison is None:
             return turns
         work, why = self._poison
@@ -58,9 +58,15 @@ class Recovery:
                 work=str(work),
                 exc_info=failed,
             )
-            turns = self._start()
+            turns = self._new()
             outcome = turns.set_aside(work, why, self._now(), is_mark=True)
         log_all(outcome.notes)
+        return turns
+
+    def _new(self) -> Turns:
+        turns = self._start()
+        # After a failure, each put is stored by itself, so that a failure has a known connection.
+        turns.broker.context.joins_puts = not self._failures.total
         return turns
 
 

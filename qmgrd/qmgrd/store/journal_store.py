@@ -58,7 +58,7 @@ from qmgrd.store.journal import (
     JournalUnreadable,
     create_journal,
 )
-from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, Pin
+from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, Pin, StoreReplaced
 from qmgrd.store.recorded import RecordedTransaction, size_of
 
 CHECKPOINT_S = 0.002
@@ -288,6 +288,11 @@ class JournalStore(LmdbStore):
                 self.settle()
                 self._open = self._open or self._begun()
                 self._commit(is_last=True)
+        except StoreReplaced:  # The last turn has reported this.
+            pass
+        except StoreFailed as error:
+            why = f"{error}; nothing is lost, because the next start reads the journal"
+            raise StoreFailed(why) from error
         finally:
             if self._thread is not None:
                 self._thread.shutdown()

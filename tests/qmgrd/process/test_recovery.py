@@ -38,3 +38,11 @@ def test_failures_that_nothing_cures_end_the_process_if_they_are_many_at_a_time(
         True,
     ]
     assert not recovery.add(failed(None), RECENT_MS)
+
+
+def test_puts_are_stored_one_by_one_after_a_failure() -> None:
+    """Otherwise, the connection whose put fails would stay unknown."""
+    recovery = recovery_of(Manager())
+    assert recovery.start().broker.context.joins_puts
+    recovery.add(failed(None), 0)
+    assert not recovery.start().broker.context.joins_puts

@@ -27,12 +27,42 @@ def store(
         RequestError: No message of *batch* can be put. The codes are those of
             :meth:`Catalogue.destination` and STORE_FULL.
     """
-    count = len(batch)
     try:
         queue, target = catalogue.destination(name)
-        fitting = context.count_fitting(batch, evicts=queue.bounds.overflow != "refuse")
-        if fitting < count:
-            batch = batch[:fitting]
+    except RequestError as error:
+        count_refused(context, catalogue, name, error, len(batch))
+        raise
+    return queue, target, store_on(context, catalogue, dead_letters, name, queue, target, batch)
+
+
+def store_on(
+    context: Context,
+    catalogue: Catalogue,
+    dead_letters: DeadLetters,
+    name: str,
+    queue: Queue,
+    target: str,
+    batch: list[bytes],
+) -> PutOutcome:
+    """Puts *batch* on *queue*, which is the destination of *name*.
+
+    Args:
+        context: The context of the current turn.
+        catalogue: The definitions.
+        dead_letters: The dead letters of the queue manager.
+        name: The name in the put.
+        queue: The queue that stores the records.
+        target: The destination behind a transmission queue, or the topic.
+        batch: The records, with or without UIDs.
+
+    Raises:
+        RequestError: STORE_FULL.
+    """
+    count = len(batch)
+    fitting = context.count_fitting(batch, evicts=queue.bounds.overflow != "refuse")
+    if fitting < count:
+        batch = batch[:fitting]
+    try:
         context.reserve(batch)
         if queue.is_publications:  # The reservation includes all copies that links forward.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
@@ -47,4 +77,4 @@ def store(
     if done.refused or queue.is_full_reported:
         report_full(context, queue, done.refused, count)
     context.mark_changed(queue)
-    return queue, target, done
+    return done

@@ -6,7 +6,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
-from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgr_protocol.errors import CreditExceeded, ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.need import Kind, Right
 from qmgrd.core.access.access import Access
 from qmgrd.core.access.login import OPEN, Identity
@@ -153,6 +153,16 @@ class Session:
         """The number of refused ids of all producers that are not marked as seen."""
         streams = self.streams.values()
         return sum(len(stream.refused) for stream in streams if isinstance(stream, Producer))
+
+    def unseen_error(self, limit: int) -> CreditExceeded | None:
+        """Returns an error if more than *limit* refused ids are not marked as seen, or None.
+
+        The ids stay refused. The producers receive the refusals when they open their streams again.
+        """
+        count = self.unseen_refusals
+        if count <= limit:
+            return None
+        return CreditExceeded("refused puts not marked as seen", count, limit)
 
     def check_user_streams(self) -> None:
         """Raises RequestError USER_STREAMS_EXHAUSTED if the user may open no further stream."""

@@ -1,22 +1,23 @@
 """Accepts the numbered puts of producers. Passes puts of links to link_streams.py."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.amount import amount
-from qmgr_protocol.errors import CreditExceeded, ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context import committed, producer
+from qmgrd.core.context import producer
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.puts import client_put, client_rights
+from qmgrd.core.puts import client_rights
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.incoming_bodies import IncomingBodies, always, requests_report, use_up
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.producer_owners import ProducerOwners
+from qmgrd.core.sessions.producer_puts import ProducerPuts
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.request_part import Arrived
 from qmgrd.core.sessions.session import Session, StreamAnswers, StreamFenced, StreamUnknown
@@ -50,6 +51,7 @@ class Streams:
         self._catalogue = catalogue
         self._jobs = jobs
         self.links = LinkStreams(context, catalogue, dead_letters)
+        self.puts = ProducerPuts(context, catalogue, dead_letters)
         # The connection that holds each producer, by producer id.
         self._holders: dict[bytes, Session] = {}
         self._dirty: dict[bytes, Producer] = {}  # changed producers, by row key
@@ -213,6 +215,7 @@ class Streams:
         if stream is None:
             raise StreamUnknown(message.stream)
         if message.bodies:
+            self.puts.store_waiting()
             incoming = session.incoming or IncomingBodies(session.connection)
             if isinstance(stream, Producer):
                 named = incoming.named_in(self._context, message)
@@ -225,6 +228,7 @@ class Streams:
         elif isinstance(stream, Producer):
             self._put_of_producer(session, stream, message, None)
         else:
+            self.puts.store_waiting()
             self.links.put(stream, message)
 
     def piece(self, session: Session, message: m.Piece) -> None:
@@ -255,13 +259,7 @@ class Streams:
             self._mark_changed(sender)
         sender.check(put.first_id, count)
         answers = self._answers(session, put.stream)
-        last_id = put.first_id + count - 1
-        fresh: Sequence[int] = sender.inbox.missing(put.first_id, count)
-        batch = put.records
-        if len(fresh) < count:
-            answers.refused += sender.answers(put.first_id, last_id)
-            answers.stamped += sender.stamps_of(put.first_id, last_id)
-            batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
+        fresh, batch = self._new_records(sender, put, answers)
         if not batch:
             return
         if not is_marked:
@@ -270,30 +268,33 @@ class Streams:
             errors = dict.fromkeys(range(len(batch)), why)
         else:
             errors = client_rights.refusals(session.check_right, batch)
-        refused = [(fresh[index], error) for index, error in errors.items()]
-        kept = fresh
-        if errors:
-            kept = [seq_id for index, seq_id in enumerate(fresh) if index not in errors]
-            batch = [record for index, record in enumerate(batch) if index not in errors]
-        if batch:
-            found = self._store(put.queue, batch, sender, answers, kept)
-            refused += [(kept[index], error) for index, error in found]
-        for seq_id, error in refused:
-            sender.refused[seq_id] = error.code
-            answers.refused.append([seq_id, int(error.code), error.text])
+        is_refused = self.puts.put(put.queue, session, sender, answers, fresh, batch, errors)
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
-        if refused:
+        if is_refused:
             self._limit_unseen(session)
+
+    def _new_records(
+        self, sender: Producer, put: m.Put, answers: StreamAnswers
+    ) -> tuple[Sequence[int], list[bytes]]:
+        """Returns the ids and records of *put* that are new. Answers the others as before."""
+        count = len(put.records)
+        fresh = sender.inbox.missing(put.first_id, count)
+        if len(fresh) == count:
+            return fresh, put.records
+        self.puts.store_waiting()  # The first put of these ids may be among them.
+        last_id = put.first_id + count - 1
+        answers.refused += sender.answers(put.first_id, last_id)
+        answers.stamped += sender.stamps_of(put.first_id, last_id)
+        return fresh, [put.records[seq_id - put.first_id] for seq_id in fresh]
 
     def _limit_unseen(self, session: Session) -> None:
         """Raises CreditExceeded if *session* has too many refused ids that are not marked as seen.
 
         The ids stay refused. The producer receives the refusals when it opens its stream again.
         """
-        count, limit = session.unseen_refusals, self._unseen_max
-        if count > limit:
-            raise CreditExceeded("refused puts not marked as seen", count, limit)
+        if (error := session.unseen_error(self._unseen_max)) is not None:
+            raise error
 
     def _mark_changed(self, sender: Producer) -> None:
         """Schedules a write of the producer's row at the end of this turn, and counts its cost."""
@@ -333,48 +334,11 @@ class Streams:
             return
         sender.inbox.receive_all([seq_id])
 
-    def _store(
-        self,
-        name: str,
-        batch: list[bytes],
-        sender: Producer,
-        answers: StreamAnswers,
-        ids: Sequence[int],
-    ) -> list[tuple[int, RequestError]]:
-        """Puts *batch* on queue *name*.
-
-        Returns the indexes and errors of refused records.
-        """
-        try:
-            queue, target, done = client_put.store(
-                self._context, self._catalogue, self._dead_letters, name, batch
-            )
-        except RequestError as error:
-            return [(index, error) for index in range(len(batch))]
-        if queue.is_publications:
-            self._tell_matches(answers, ids, target, done.refused)
-        for index, timestamp, count in done.stamped:
-            step = count
-            if ids[index + count - 1] != ids[index] + count - 1:
-                step = 1  # The ids have gaps, but the timestamps do not.
-            for offset in range(0, count, step):
-                first_id = ids[index + offset]
-                committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
-                sender.note_stamps(first_id, timestamp + offset, step)
-        return done.refused
-
-    def _tell_matches(
-        self,
-        answers: StreamAnswers,
-        ids: Sequence[int],
-        topic: str,
-        refused: list[tuple[int, RequestError]],
-    ) -> None:
-        """Reports the number of subscriptions that match each publication to its publisher."""
-        if refused:
-            left_out = {index for index, _ in refused}
-            ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
-        committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
+    def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
+        """Continues with work that earlier turns left, and yields connections to close."""
+        exceeded, self.puts.exceeded = self.puts.exceeded, {}
+        yield from exceeded.items()
+        yield from self.links.drain()
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and replies to their senders."""
