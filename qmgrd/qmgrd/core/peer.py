@@ -162,6 +162,7 @@ class Peer:
             own.boot,
             own.software,
             own.frame_max_bytes,
+            piece_max_bytes=own.piece_max_bytes,
         )
         if login is not None:
             hello = hello._replace(auth_method=login.method, auth_data=login.first())
@@ -333,11 +334,9 @@ class Peer:
         needed = max(longest, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
             return None
-        return m.Goaway(
-            ErrorCode.FIELD_INVALID,
-            f"Hello.frame_max_bytes: {hello.frame_max_bytes}, but this queue manager needs "
-            f"{needed}",
-        )
+        found = f"Hello.frame_max_bytes: {hello.frame_max_bytes}"
+        why = f"{found}, but this queue manager needs {needed}"
+        return m.Goaway(ErrorCode.FIELD_INVALID, why)
 
     def _dialled(self, welcome: m.Welcome, now_ms: int) -> Event:
         dial = self.dial

@@ -197,6 +197,7 @@ class Link:
             message_max_bytes=wanted.message_max_bytes,
             put_window_messages=wanted.put_window_messages,
             put_window_bytes=wanted.put_window_bytes,
+            piece_max_bytes=session.piece_bytes,
         )
         address = f"{session.name} dialled"
         path.opening(session.connection, address, welcome, self.outbox.commit_id)

@@ -79,6 +79,7 @@ class PeerSession(Protocol):
     store_id: bytes
     path: "Path | None"
     streams: dict[int, Any]
+    piece_bytes: int  # the size of the pieces of long messages for the peer; 0 without pieces
     # Checks that the peer's user has a right; None if everything is allowed.
     check_right: Callable[[Right, str], None] | None
 

@@ -9,7 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.layout import keys
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import Manager
+from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.core.lines import Line, Lines
 
 BODY = random.Random(3).randbytes(2_000_000)
@@ -80,6 +80,42 @@ def test_turns_send_one_piece_and_other_work_goes_on(lines: Lines) -> None:
         assert type(lines.app.hear()[-1]) is m.Ok
     rest(lines)
     assert bodies(puts(line)) == [(1, BODY)]
+
+
+def test_peer_that_fetches_receives_pieces() -> None:
+    manager = Manager(limits={"message_max_bytes": "4 MiB"})
+    app = manager.connect("app")
+    app.ask(m.LinkCreate, "FAR", {"addresses": []})
+    app.ask(m.QueueCreate, "F@FAR")
+    app.put("F@FAR", b"1", BODY)
+    far = manager.connect("FAR", "queue-manager", b"F" * 16, piece_bytes=PIECE_BYTES)
+    sent = far.say(m.LinkFetch(2, 0, 8 << 20, 4 << 20, 100, 16 << 20))
+    sent += far.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0, b""]))
+    while manager.turns.has_work:
+        manager.turn()
+    sent += far.hear()
+    data = b"".join(x.data for x in sent if type(x) is m.Piece)
+    assert records.decode(data).body == BODY
+    last = sent[-1]
+    assert (last.first_id, last.records, last.bodies) == (2, [b""], [[0, 1]])
+
+
+def test_dialler_that_fetches_stores_pieces() -> None:
+    lines = Lines(Manager(limits={"message_max_bytes": "4 MiB"}), connections=1, fetch=True)
+    lines.app.ask(m.QueueCreate, "Q")
+    line = lines.answer()
+    line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
+    line.say(m.Ok(2, None))
+    line.sent.clear()
+    line.say(m.LinkOpen(1, b"N" * 16 + bytes(8), 1, 1, b"", 128))
+    (ok,) = line.sent
+    long = record(BODY, uid=("NYC", 5))
+    for offset in range(0, len(long), PIECE_BYTES):
+        line.say(m.Piece(1, len(long), offset, long[offset : offset + PIECE_BYTES]))
+    line.say(m.Put(ok.value[0], 1, 0, "Q", [b""], bodies=[[0, 1]]))
+    rest(lines)
+    assert line.goaway is None
+    assert lines.app.bodies("Q") == [BODY]
 
 
 def test_peer_without_pieces_receives_the_whole_record(lines: Lines) -> None:
