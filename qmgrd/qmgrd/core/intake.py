@@ -26,7 +26,7 @@ time. A flood of expensive requests delays only its sender.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from heapq import heappop, heappush
 
 from qmgr_protocol import messages as m
@@ -88,6 +88,8 @@ class Intake:
         self._aside: list[ConnectionArrivals] = []
         self.bytes = 0
         self._now_ms = 0  # store clock time of the present turn
+        # The part of the time of the present request that is charged to other connections.
+        self._charged_ns = 0
 
     def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether reading from the connection should pause because too many bytes wait."""
@@ -284,7 +286,7 @@ class Intake:
         lines, slots, slot = self._lines, self._slots, self._slot
         unread_replies = self._unread_replies
         held, limited = unread_replies.held, self._delayed.limited
-        now_ns = clock_ns()
+        now_ns, self._charged_ns = clock_ns(), 0
         try:
             while slots and requests_max > 0 and bytes_max > 0:
                 slot = slots[0]
@@ -319,7 +321,8 @@ class Intake:
                     yield number, arrival
                 finally:
                     now_ns = clock_ns()
-                    pending.used_ns += now_ns - before_ns
+                    pending.used_ns += now_ns - before_ns - self._charged_ns
+                    self._charged_ns = 0
                     if line and line[-1] is pending and pending.used_ns >> SLOT_SHIFT > slot:
                         line.pop()
                         self._move(pending, slot, share)
@@ -327,6 +330,13 @@ class Intake:
                     return
         finally:
             self._end_take(slot)
+
+    def charge(self, connections: Sequence[int], time_ns: int) -> None:
+        """Charges *time_ns* to *connections* in equal parts, instead of the present request."""
+        self._charged_ns += time_ns
+        for connection in connections:
+            if (pending := self._pending.get(connection)) is not None:
+                pending.used_ns += time_ns // len(connections)
 
     def _holds_back(self, pending: ConnectionArrivals) -> bool:
         """Returns whether *pending* has to wait. If so, takes it out of its line."""

@@ -117,6 +117,7 @@ class Turns:
             config.limits.buffers_max_bytes // 2,
             self.broker.context.put_rates,
         )
+        self.broker.streams.puts.charge = self.intake.charge
         self.notes = self.broker.take_notes()  # the notes of the start, for the log
 
     @property

@@ -29,11 +29,13 @@ class Recovery:
         self._start = start
         self._now = now
         self._failures = Failures()
+        self._has_failed = False
         # The work that the next core sets aside, and the reason.
         self._poison: tuple[WorkId, str] | None = None
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
         """Counts a failed turn. Returns whether too many turns failed recently."""
+        self._has_failed = True
         is_poisoned = self._failures.add(failed.work, now_ms)
         self._poison = None
         if is_poisoned and failed.work is not None:
@@ -65,8 +67,8 @@ class Recovery:
 
     def _new(self) -> Turns:
         turns = self._start()
-        # After a failure, each put is stored by itself, so that a failure has a known connection.
-        turns.broker.context.joins_puts = not self._failures.total
+        if self._has_failed:  # Each put is stored by itself, so a failure has a known connection.
+            turns.broker.streams.puts.joins_from_ms = self._now().ms + RECENT_MS
         return turns
 
 

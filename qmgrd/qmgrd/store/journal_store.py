@@ -281,18 +281,19 @@ class JournalStore(LmdbStore):
         If a turn failed, or none was committed, the store and its journal stay as they are.
 
         Raises:
-            StoreFailed: The last checkpoint failed. The journal has all turns.
+            StoreFailed: The last checkpoint failed. The journal has all durable turns.
         """
         try:
             if self._epoch and not (self._is_turn or self._is_failed):
                 self.settle()
                 self._open = self._open or self._begun()
                 self._commit(is_last=True)
-        except StoreReplaced:  # The last turn has reported this.
+        except StoreReplaced:  # Each turn, and the heartbeat, reports this.
             pass
         except StoreFailed as error:
-            why = f"{error}; nothing is lost, because the next start reads the journal"
-            raise StoreFailed(why) from error
+            is_whole = self._journal is not None and not self._journal.is_removed()
+            why = "; no acknowledged message is lost, because the next start reads the journal"
+            raise StoreFailed(f"{error}{why if is_whole else ''}") from error
         finally:
             if self._thread is not None:
                 self._thread.shutdown()

@@ -42,7 +42,9 @@ def test_failures_that_nothing_cures_end_the_process_if_they_are_many_at_a_time(
 
 def test_puts_are_stored_one_by_one_after_a_failure() -> None:
     """Otherwise, the connection whose put fails would stay unknown."""
-    recovery = recovery_of(Manager())
-    assert recovery.start().broker.context.joins_puts
+    manager = Manager()
+    recovery = recovery_of(manager)
+    assert recovery.start().broker.streams.puts.joins_from_ms == 0
     recovery.add(failed(None), 0)
-    assert not recovery.start().broker.context.joins_puts
+    joins_from_ms = recovery.start().broker.streams.puts.joins_from_ms
+    assert joins_from_ms == manager.now().ms + RECENT_MS

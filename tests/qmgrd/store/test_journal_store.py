@@ -306,7 +306,7 @@ def test_failed_last_checkpoint_is_reported_and_loses_nothing(
             raise StoreFailed("the disk failed")
 
         patch.setattr(LmdbStore, "commit", fail)
-        with pytest.raises(StoreFailed, match="the disk failed; nothing is lost"):
+        with pytest.raises(StoreFailed, match="the disk failed; no acknowledged message is lost"):
             store.close()
     again = opened(tmp_path / "qm")
     assert rows(again) == {b"\x10a": b"1"}

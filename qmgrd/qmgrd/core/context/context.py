@@ -126,7 +126,6 @@ class Context:
         self.awake_queues: dict[int, Queue] = {}  # queues that may have messages for a consumer
         self.wrote = False  # whether this turn wrote rows other than those of queues
         self.gives_hints = True  # whether errors suggest names that the requester may not see
-        self.joins_puts = True  # whether single puts of different producers may be stored together
         self.is_maintenance = False  # whether the daemon only answers requests
         self.aside = Aside()
         self.working: WorkId | None = None  # the current work of the turn, if the work has a name

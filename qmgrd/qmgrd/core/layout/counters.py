@@ -95,7 +95,7 @@ class Counters:
             self.unindexed_from, self.unindexed_until = self.next_arrival, OPEN
 
     def exclude(self, arrival: int, count: int = 1) -> None:
-        """Excludes the last *count* arrival numbers, from *arrival*, because of their UIDs."""
+        """Excludes *count* arrival numbers from *arrival* on: their UIDs are not in order."""
         if self.unindexed_until != OPEN:
             return
         if self.unindexed:

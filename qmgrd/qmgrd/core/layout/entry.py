@@ -356,14 +356,16 @@ def body_rows(entry: Entry) -> int:
 def plain_parts(value: bytes) -> tuple[bytes, bytes] | None:
     """Returns the target and the record of an entry without expiry, delay or flags, or None.
 
-    Faster than :func:`decode`. The target and the record may be damaged.
+    Faster than :func:`decode`. The target and the record may be damaged. The result is None for a
+    target that is not ASCII, because such a target may be unreadable.
     """
     if value[VERSION_AND_FLAGS] != _PLAIN_BYTES or value[_EXPIRES_AND_DUE] != _NEVER_DUE:
         return None
     start = HEAD_BYTES + value[_TARGET_LENGTH_AT]
-    if len(value) < start + records.HEAD_BYTES:
+    target = value[HEAD_BYTES:start]
+    if len(value) < start + records.HEAD_BYTES or not target.isascii():
         return None
-    return value[HEAD_BYTES:start], value[start:]
+    return target, value[start:]
 
 
 def record_bytes(entry: Entry) -> int:

@@ -56,14 +56,12 @@ class Failures:
     def __init__(self) -> None:
         self._counts: dict[WorkId, int] = {}
         self._recent: list[tuple[int, WorkId | None]] = []  # the time and the work of each failure
-        self.total = 0
 
     def add(self, work: WorkId | None, now_ms: int) -> bool:
         """Counts a failed turn. Returns whether *work* must be set aside, if it is known.
 
         Work that is set aside cannot fail again, so its failures no longer count as recent.
         """
-        self.total += 1
         self._recent.append((now_ms, work))
         if work is None:
             return False

@@ -178,8 +178,10 @@ class LinkInbox:
         batch = put.records
         if len(ids) < count:
             batch = [put.records[seq_id - put.first_id] for seq_id in ids]
-        given = {put.first_id + index: extra for index, extra in put.extras}
-        extras = {at: given[seq_id] for at, seq_id in enumerate(ids) if seq_id in given}
+        extras = {}
+        if put.extras:
+            given = {put.first_id + index: extra for index, extra in put.extras}
+            extras = {at: given[seq_id] for at, seq_id in enumerate(ids) if seq_id in given}
         done = put_records(context, make_dead_letter, queue, batch, target, extras)
         kept_out = {
             index: error

@@ -179,9 +179,9 @@ class LinkOutbox(Outbox):
                 yield HELD
                 continue
             parts = entries.plain_parts(value)
-            if parts is not None and is_plain(parts[1], plain_max):
+            if parts is not None and _is_plain(parts[1], plain_max):
                 if parts[0] != target_bytes:
-                    target_bytes, target = parts[0], entries.decode(value).target
+                    target_bytes, target = parts[0], parts[0].decode()
                 yield target, parts[1], _PLAIN
                 continue
             entry = entries.decode(value)
@@ -282,7 +282,7 @@ class LinkOutbox(Outbox):
         self._context.count_read(len(found), 0)
 
 
-def is_plain(record: bytes, bytes_max: int) -> bool:
+def _is_plain(record: bytes, bytes_max: int) -> bool:
     """Returns whether *record* is intact, has no expiry and no delay, and is not too long."""
     return (
         len(record) <= bytes_max

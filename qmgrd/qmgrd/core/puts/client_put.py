@@ -32,25 +32,23 @@ def store(
     except RequestError as error:
         count_refused(context, catalogue, name, error, len(batch))
         raise
-    return queue, target, store_on(context, catalogue, dead_letters, name, queue, target, batch)
+    return queue, target, store_on(context, catalogue, dead_letters, queue, target, batch)
 
 
 def store_on(
     context: Context,
     catalogue: Catalogue,
     dead_letters: DeadLetters,
-    name: str,
     queue: Queue,
     target: str,
     batch: list[bytes],
 ) -> PutOutcome:
-    """Puts *batch* on *queue*, which is the destination of *name*.
+    """Puts *batch* on *queue*, a result of :meth:`Catalogue.destination`, like :func:`store`.
 
     Args:
         context: The context of the current turn.
         catalogue: The definitions.
         dead_letters: The dead letters of the queue manager.
-        name: The name in the put.
         queue: The queue that stores the records.
         target: The destination behind a transmission queue, or the topic.
         batch: The records, with or without UIDs.
@@ -66,8 +64,9 @@ def store_on(
         context.reserve(batch)
         if queue.is_publications:  # The reservation includes all copies that links forward.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
-    except RequestError as error:
-        count_refused(context, catalogue, name, error, count)
+    except RequestError:
+        queue.counters.count_refused(count)
+        context.dirty_queues[queue.id] = queue
         raise
     done = put_records(context, dead_letters.make_dead_letter, queue, batch, target)
     if fitting < count:

@@ -2,26 +2,33 @@
 
 A put costs ten times as much by itself as in a batch. Therefore, puts of one short record wait
 until the turn reaches a request of another kind, or enough of them wait. They are then stored
-together, queue by queue. The puts on one queue stay in order, and so do the puts of one connection.
-All of this happens within one turn, so no answer is early.
+together, queue by queue. The puts to one destination stay in order, and so do the puts of one
+connection. All of this happens within one turn, so no answer is early. The time of storing them is
+charged to their connections in equal parts.
+
+No put waits if the store is nearly full, because all of the waiting puts must fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed
-from qmgrd.core.context.context import Context
+from qmgrd.core.context.context import PAGES_OF_A_PUT, Context
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.puts import client_put
+from qmgrd.core.puts.refusal_reports import count_refused
 from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamAnswers
 
-JOINED_MAX = 256
+WAITING_MAX = 256
 RECORD_MAX_BYTES = 4_096
+# The room and the pages that all of the waiting puts may need (Context.reserve, count_fitting).
+_ROOM_BYTES = WAITING_MAX * (2 * RECORD_MAX_BYTES + 256)
+_PAGES = WAITING_MAX * PAGES_OF_A_PUT
 
 
 class _Single(NamedTuple):
@@ -49,7 +56,10 @@ class ProducerPuts:
         self._latest: dict[int, tuple[int, str]] = {}  # the queue of the last put by connection
         self._count = 0
         self.is_storing = False  # whether waiting puts of several connections are being stored
-        self._unseen_max = 2 * context.config.limits.put_window_messages
+        self.joins_from_ms = 0  # the store clock time from which puts wait
+        # Charges a time in nanoseconds to connections, in equal parts.
+        self.charge: Callable[[Sequence[int], int], None] = lambda connections, ns: None
+        self.unseen_max = 2 * context.config.limits.put_window_messages
         # Connections whose producers have too many refusals that are not marked as seen.
         self.exceeded: dict[int, RemoteProtocolError] = {}
 
@@ -62,7 +72,7 @@ class ProducerPuts:
         ids: Sequence[int],
         batch: list[bytes],
         errors: dict[int, RequestError],
-    ) -> bool:
+    ) -> None:
         """Stores *batch* except records with *errors*, now or with the puts that wait.
 
         Args:
@@ -73,39 +83,68 @@ class ProducerPuts:
             ids: The ids of the records.
             batch: The records.
             errors: The errors of records that are refused, by index.
-
-        Returns:
-            Whether some records were refused.
         """
-        if len(batch) == 1 and not errors:
-            single = _Single(session, sender, answers, ids[0], batch[0])
-            if self._lets_wait(name, single):
-                return False
-        self.store_waiting()
         refused = [(ids[index], error) for index, error in errors.items()]
         if errors:
             batch = [record for index, record in enumerate(batch) if index not in errors]
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in errors]
         if batch:
-            found = self._store(name, batch, sender, answers, ids)
-            refused += [(ids[index], error) for index, error in found]
+            refused += self._put(name, session, sender, answers, ids, batch)
         for seq_id, error in refused:
-            _refuse(sender, answers, seq_id, error)
-        return bool(refused)
+            self.refuse(session, sender, answers, seq_id, error)
 
-    def _lets_wait(self, name: str, single: _Single) -> bool:
-        """Lets a put to *name* wait. Returns False if it has to be stored by itself."""
-        context = self._context
-        if not context.joins_puts or len(single.record) > RECORD_MAX_BYTES:
-            return False
+    def _put(
+        self,
+        name: str,
+        session: Session,
+        sender: Producer,
+        answers: StreamAnswers,
+        ids: Sequence[int],
+        batch: list[bytes],
+    ) -> list[tuple[int, RequestError]]:
+        """Stores *batch*, now or later. Returns the ids and errors of records refused now."""
         try:
             queue, target = self._catalogue.destination(name)
-        except RequestError:
-            return False  # The error may depend on what the user may see.
-        # Puts to one queue by two names would lose their order.
-        is_alias = name != queue.name and not target
-        if is_alias or queue.is_publications or queue.bounds.overflow != "refuse":
-            return False
+        except RequestError as error:
+            count_refused(self._context, self._catalogue, name, error, len(batch))
+            return [(seq_id, error) for seq_id in ids]
+        if len(batch) == 1 and self._may_wait(queue, batch[0]):
+            self._wait(queue, target, _Single(session, sender, answers, ids[0], batch[0]))
+            return []
+        self.store_waiting()
+        found = self._store(queue, target, batch, sender, answers, ids)
+        return [(ids[index], error) for index, error in found]
+
+    def refuse(
+        self,
+        session: Session,
+        sender: Producer,
+        answers: StreamAnswers,
+        seq_id: int,
+        error: RequestError,
+    ) -> None:
+        """Notes a refusal. Closes a connection with too many of them at the end of the turn.
+
+        The ids stay refused. The producer receives the refusals when it opens its stream again.
+        """
+        if seq_id > sender.seen:  # A producer may have marked an id as seen before its answer.
+            sender.refused[seq_id] = error.code
+        answers.refused.append([seq_id, int(error.code), error.text])
+        if (why := session.unseen_error(self.unseen_max)) is not None:
+            self.exceeded[session.connection] = why
+
+    def _may_wait(self, queue: Queue, record: bytes) -> bool:
+        context = self._context
+        return (
+            len(record) <= RECORD_MAX_BYTES
+            and context.now.ms >= self.joins_from_ms
+            and context.room_bytes >= _ROOM_BYTES
+            and context.put_pages >= _PAGES
+            and not queue.is_publications
+            and queue.bounds.overflow == "refuse"
+        )
+
+    def _wait(self, queue: Queue, target: str, single: _Single) -> None:
         key, connection = (queue.id, target), single.session.connection
         if self._latest.setdefault(connection, key) != key:
             self.store_waiting()  # The connection has put to another queue before.
@@ -115,59 +154,55 @@ class ProducerPuts:
             waiting = self._waiting[key] = queue, []
         waiting[1].append(single)
         self._count += 1
-        if self._count >= min(JOINED_MAX, context.turn_rows // 4):
+        if self._count >= min(WAITING_MAX, self._context.turn_rows // 4):
             self.store_waiting()
-        return True
 
     def store_waiting(self) -> None:
         """Stores the puts that wait."""
         if not self._count:
             return
-        self.is_storing = True
+        clock_ns = self._context.budget.clock_ns
+        self.is_storing, before_ns = True, clock_ns()
         for (_, target), (queue, singles) in self._waiting.items():
             self._store_together(queue, target, singles)
+        self.charge(list(self._latest), clock_ns() - before_ns)
         self._waiting.clear()
         self._latest.clear()
         self._count, self.is_storing = 0, False
 
     def _store_together(self, queue: Queue, target: str, singles: list[_Single]) -> None:
-        batch, name = [single.record for single in singles], "" if target else queue.name
-        try:
-            done = client_put.store_on(
-                self._context, self._catalogue, self._dead_letters, name, queue, target, batch
-            )
-        except RequestError as full:
-            done = PutOutcome([(index, full) for index in range(len(batch))], [])
+        done = self._store_on(queue, target, [single.record for single in singles])
         for index, timestamp, count in done.stamped:
             for offset in range(count):
                 _, sender, answers, seq_id, _ = singles[index + offset]
                 committed.add_stamps(answers.stamped, seq_id, timestamp + offset, 1)
-                sender.note_stamps(seq_id, timestamp + offset, 1)
+                if seq_id > sender.seen:
+                    sender.note_stamps(seq_id, timestamp + offset, 1)
         for index, error in done.refused:
             session, sender, answers, seq_id, _ = singles[index]
-            _refuse(sender, answers, seq_id, error)
-            if (why := session.unseen_error(self._unseen_max)) is not None:
-                self.exceeded[session.connection] = why
+            self.refuse(session, sender, answers, seq_id, error)
 
     def _store(
         self,
-        name: str,
+        queue: Queue,
+        target: str,
         batch: list[bytes],
         sender: Producer,
         answers: StreamAnswers,
         ids: Sequence[int],
     ) -> list[tuple[int, RequestError]]:
-        """Puts *batch* on queue *name*.
+        """Puts *batch* of one producer on *queue*. Returns indexes and errors of refused records.
 
-        Returns the indexes and errors of refused records.
+        Args:
+            queue: The queue.
+            target: The destination behind a transmission queue, or the topic.
+            batch: The records.
+            sender: The producer.
+            answers: The answers to the producer.
+            ids: The ids of the records.
         """
-        try:
-            queue, target, done = client_put.store(
-                self._context, self._catalogue, self._dead_letters, name, batch
-            )
-        except RequestError as error:
-            return [(index, error) for index in range(len(batch))]
-        if queue.is_publications:
+        done = self._store_on(queue, target, batch)
+        if queue.is_publications and len(done.refused) < len(batch):
             self._tell_matches(answers, ids, target, done.refused)
         for index, timestamp, count in done.stamped:
             step = count
@@ -178,6 +213,14 @@ class ProducerPuts:
                 committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
                 sender.note_stamps(first_id, timestamp + offset, step)
         return done.refused
+
+    def _store_on(self, queue: Queue, target: str, batch: list[bytes]) -> PutOutcome:
+        try:
+            return client_put.store_on(
+                self._context, self._catalogue, self._dead_letters, queue, target, batch
+            )
+        except RequestError as full:
+            return PutOutcome([(index, full) for index in range(len(batch))], [])
 
     def _tell_matches(
         self,
@@ -191,8 +234,3 @@ class ProducerPuts:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
         committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
-
-
-def _refuse(sender: Producer, answers: StreamAnswers, seq_id: int, error: RequestError) -> None:
-    sender.refused[seq_id] = error.code
-    answers.refused.append([seq_id, int(error.code), error.text])

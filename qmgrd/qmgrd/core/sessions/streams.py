@@ -105,24 +105,19 @@ class Streams:
         value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps_of(1, end)]
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
-    @property
-    def _unseen_max(self) -> int:
-        """The maximum number of refused ids of a connection that are not marked as seen.
+    def _check_unseen(self, session: Session, found: Producer) -> None:
+        """Raises PRODUCERS_EXHAUSTED if *found* has too many refused ids for this connection.
 
-        A single producer never reaches this limit, because it also limits the unseen ids of each
+        A single producer never reaches the limit, because it also limits the unseen ids of each
         stream.
         """
-        return 2 * self._context.config.limits.put_window_messages
-
-    def _check_unseen(self, session: Session, found: Producer) -> None:
-        """Raises PRODUCERS_EXHAUSTED if *found* has too many refused ids for this connection."""
         others = session.unseen_refusals if found.refused else 0
-        if others and others + len(found.refused) > self._unseen_max:
+        if others and others + len(found.refused) > self.puts.unseen_max:
             raise RequestError(
                 ErrorCode.PRODUCERS_EXHAUSTED,
                 f"the open producers of this connection have {amount(others, 'refused put')} that "
                 f"are not marked as seen, and this one has {len(found.refused)} (the limit is "
-                f"{self._unseen_max}): put on the others first, with seen",
+                f"{self.puts.unseen_max}): put on the others first, with seen",
                 1_000,
             )
 
@@ -214,8 +209,9 @@ class Streams:
         stream = session.streams.get(message.stream)
         if stream is None:
             raise StreamUnknown(message.stream)
-        if message.bodies:
+        if message.bodies or not isinstance(stream, Producer):
             self.puts.store_waiting()
+        if message.bodies:
             incoming = session.incoming or IncomingBodies(session.connection)
             if isinstance(stream, Producer):
                 named = incoming.named_in(self._context, message)
@@ -228,7 +224,6 @@ class Streams:
         elif isinstance(stream, Producer):
             self._put_of_producer(session, stream, message, None)
         else:
-            self.puts.store_waiting()
             self.links.put(stream, message)
 
     def piece(self, session: Session, message: m.Piece) -> None:
@@ -268,11 +263,9 @@ class Streams:
             errors = dict.fromkeys(range(len(batch)), why)
         else:
             errors = client_rights.refusals(session.check_right, batch)
-        is_refused = self.puts.put(put.queue, session, sender, answers, fresh, batch, errors)
+        self.puts.put(put.queue, session, sender, answers, fresh, batch, errors)
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
-        if is_refused:
-            self._limit_unseen(session)
 
     def _new_records(
         self, sender: Producer, put: m.Put, answers: StreamAnswers
@@ -287,14 +280,6 @@ class Streams:
         answers.refused += sender.answers(put.first_id, last_id)
         answers.stamped += sender.stamps_of(put.first_id, last_id)
         return fresh, [put.records[seq_id - put.first_id] for seq_id in fresh]
-
-    def _limit_unseen(self, session: Session) -> None:
-        """Raises CreditExceeded if *session* has too many refused ids that are not marked as seen.
-
-        The ids stay refused. The producer receives the refusals when it opens its stream again.
-        """
-        if (error := session.unseen_error(self._unseen_max)) is not None:
-            raise error
 
     def _mark_changed(self, sender: Producer) -> None:
         """Schedules a write of the producer's row at the end of this turn, and counts its cost."""
@@ -327,11 +312,7 @@ class Streams:
         try:
             self._units.commit(session, message)
         except RequestError as error:
-            sender.refused[seq_id] = error.code
-            answers.refused.append([seq_id, int(error.code), error.text])
-            sender.inbox.receive_all([seq_id])
-            self._limit_unseen(session)
-            return
+            self.puts.refuse(session, sender, answers, seq_id, error)
         sender.inbox.receive_all([seq_id])
 
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:

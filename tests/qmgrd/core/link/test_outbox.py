@@ -93,6 +93,25 @@ def test_plain_messages_are_sent_and_deleted_in_the_loops(
     assert (outbox.queue.counters.depth, outbox.queue.counters.acked) == (0, 5)
 
 
+def test_message_with_a_damaged_target_is_set_aside() -> None:
+    """The peer would close the connection at a put without a queue."""
+    manager = Manager()
+    app = manager.connect("app")
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", b"1", b"2")
+    broker = manager.turns.broker
+    tx = broker.context.tx = manager.store.begin()
+    outbox = broker.catalogue.links["NYC"].outbox
+    key = keys.message(outbox.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, 1)
+    value = bytearray(tx.get(key) or b"")
+    value[entries.HEAD_BYTES] ^= 0x80
+    tx.put(key, bytes(value))
+    assert found(outbox, 2) == [("", b""), ("F", b"2")]
+    outbox.set_aside()
+    assert outbox.queue.counters.damaged == 1
+
+
 def test_records_come_in_order_within_the_window(outbox: LinkOutbox) -> None:
     assert found(outbox, 3) == [("F", b"1"), ("F", b"2"), ("G", b"3")]
     outbox.take(3)

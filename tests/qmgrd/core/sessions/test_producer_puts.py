@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.context.producer import Producer as OpenProducer
 from qmgrd.core.puts import client_put
 from qmgrd.core.sessions import producer_puts
 from qmgrd.core.turn import TurnFailed
@@ -65,7 +66,7 @@ def test_puts_of_a_turn_are_stored_queue_by_queue(stored: list[int]) -> None:
 
 
 def test_many_puts_are_stored_in_parts(stored: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_puts, "JOINED_MAX", 8)
+    monkeypatch.setattr(producer_puts, "WAITING_MAX", 8)
     manager, producers = with_queues(20)
     for producer in producers:
         send(producer, "Q", record(b"x"))
@@ -154,6 +155,84 @@ def test_producer_with_too_many_unseen_refusals_is_closed() -> None:
         assert client.goaway.code == ErrorCode.CREDIT_EXCEEDED
 
 
+def with_room(manager: Manager, room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits the room in the store in each turn."""
+    room, context = manager.turns.broker._room, manager.turns.broker.context
+    divide = room.divide
+
+    def divided(store: Any) -> int:
+        map_bytes = divide(store)
+        context.room_bytes = room_bytes
+        return map_bytes
+
+    monkeypatch.setattr(room, "divide", divided)
+
+
+def test_put_that_fits_by_itself_is_stored_in_a_store_that_is_nearly_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager, producers = with_queues(40)
+    with_room(manager, 100_000, monkeypatch)
+    for number, producer in enumerate(producers):
+        send(producer, "Q", record(bytes(3_000 if number else 10)))
+    manager.turn()
+    refused = [[x.code for x in producer.answer()] for producer in producers]
+    assert refused == [*[[]] * 16, *[[ErrorCode.STORE_FULL]] * 24]
+
+
+def test_refused_put_to_a_remote_queue_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager, producers = with_queues(3)
+    with_room(manager, 0, monkeypatch)
+    for producer in producers:
+        send(producer, "F@NYC", record(b"x"))
+    manager.turn()
+    assert manager.queue("@NYC").counters.refused == 3
+
+
+def test_time_of_waiting_puts_is_charged_to_their_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise, the next connection would wait as if it had put all of them."""
+    clock = [0]
+    manager = Manager(clock_ns=lambda: clock[0])
+    app = manager.connect("app")
+    app.ask(m.QueueCreate, "Q")
+    producers = [manager.connect(f"p{i}").producer() for i in range(4)]
+    reader = manager.connect("reader")
+    intake = manager.turns.intake
+    used_ns = {number: pending.used_ns for number, pending in intake._pending.items()}
+    store_on = client_put.store_on
+
+    def slow(*arguments: Any) -> Any:
+        clock[0] += 4_000
+        return store_on(*arguments)
+
+    monkeypatch.setattr(client_put, "store_on", slow)
+    for producer in producers:
+        send(producer, "Q", record(b"x"))
+    reader.send(m.Browse(7, "Q"))
+    manager.turn()
+    more_ns = {
+        number: pending.used_ns - used_ns.get(number, 0)
+        for number, pending in intake._pending.items()
+    }
+    slot_ns = min(more_ns.values())
+    assert [more_ns[producer.client.peer.number] - slot_ns for producer in producers] == [1_000] * 4
+    assert more_ns[reader.peer.number] == slot_ns
+
+
+def test_id_that_is_marked_as_seen_before_its_answer_is_not_kept() -> None:
+    manager, (producer, _) = with_queues(2)
+    for client in (manager.connect("a"), manager.connect("b")):
+        client.put("SMALL", b"x")
+    for number in (1, 2):
+        producer.client.send(m.Put(producer.stream, number, number - 1, "SMALL", [record(b"y")]))
+    manager.turn()
+    (stream,) = manager.turns.broker.sessions[producer.client.peer.number].streams.values()
+    assert isinstance(stream, OpenProducer)
+    assert sorted(stream.refused) == [2]
+
+
 def test_failure_of_joined_puts_accuses_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     manager, producers = with_queues(2)
     for producer in producers:
@@ -171,7 +250,7 @@ def test_failure_of_joined_puts_accuses_no_connection(monkeypatch: pytest.Monkey
 
 def test_failure_of_a_put_by_itself_accuses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     manager, producers = with_queues(2)
-    manager.turns.broker.context.joins_puts = False
+    manager.turns.broker.streams.puts.joins_from_ms = manager.now().ms + 1
     send(producers[1], "Q", record(b"x"))
 
     def fail(*arguments: Any) -> None:
@@ -186,7 +265,7 @@ def test_failure_of_a_put_by_itself_accuses_its_connection(monkeypatch: pytest.M
 def outcome(steps: list[tuple[int, str, bytes, bool]], *, joins: bool) -> Any:
     """Returns the answers and the messages after *steps*, which are one turn."""
     manager, producers = with_queues(4)
-    manager.turns.broker.context.joins_puts = joins
+    manager.turns.broker.streams.puts.joins_from_ms = 0 if joins else 1 << 62
     for number, queue, made, again in steps:
         producer = producers[number]
         send(producer, queue, made, again=again and producer.next_id > 1)
