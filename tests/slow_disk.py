@@ -43,10 +43,17 @@ class SlowDisk:
         self.flight: LateFuture | None = None
         self.reports: list[Callable[[], None]] = []
         self.errors: list[StoreFailed | None] = []  # the arguments of on_durable
-        store.go_ahead(self.reports.append, self.errors.append)
+        self.later: list[Callable[[], None]] | None = None  # delayed calls; None: made at once
+        store.go_ahead(self.reports.append, self._call_later, self.errors.append)
         assert store._thread is not None
         store._thread.shutdown()
         store._thread = self  # type: ignore[assignment]
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        if self.later is None:
+            call()
+        else:
+            self.later.append(call)
 
     def submit(self, function: Callable[..., None], *arguments: Any) -> "Future[None]":
         """Keeps a call for later."""

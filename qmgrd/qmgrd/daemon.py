@@ -168,7 +168,8 @@ class Daemon:
             StoreFailed: The store failed. Stored data is intact, and a restart may help.
         """
         self._loop = asyncio.get_running_loop()
-        self._store.go_ahead(self._loop.call_soon_threadsafe, self._landed)
+        loop = self._loop
+        self._store.go_ahead(loop.call_soon_threadsafe, loop.call_later, self._landed)
         try:
             listeners = await listen(
                 self.config,

@@ -30,8 +30,8 @@ from qmgrd.process import log as logs
 from qmgrd.process.collector import short_collections
 from qmgrd.process.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.journal_store import open_store
 from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
+from qmgrd.store.opening import open_store
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 

@@ -35,20 +35,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-import lmdb
-
-from qmgr_config.model import DurabilityConfig
 from qmgrd.core.layout.kv import Space, StoreFailed
-from qmgrd.core.layout.row import RowDamaged
 from qmgrd.core.limits.room import PAGE_BYTES
-from qmgrd.store.checkpoint import (
-    Checkpoint,
-    apply,
-    content_of,
-    finish_journal,
-    read_checkpoint,
-    write_checkpoint,
-)
+from qmgrd.store.checkpoint import Checkpoint, apply, content_of, read_checkpoint, write_checkpoint
 from qmgrd.store.flush_time import FlushTime
 from qmgrd.store.journal import (
     EPOCH_BYTES,
@@ -67,6 +56,9 @@ LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
 # Turns wait for a record that is on its way longer. Otherwise, outcomes would fill the memory while
 # the disk hangs.
 FLIGHT_MAX_S = 0.25
+# After a record has landed, the next one waits for this part of a flush. Otherwise, the puts that
+# follow the answers would miss it, and only every second record would have puts of a client.
+GATHER_SHARE = 4
 FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
 PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
 
@@ -76,8 +68,8 @@ class JournalStore(LmdbStore):
 
     Invariant: ``_number`` is the last record that was begun. It is durable, or it is on its way as
     ``_flight``. The transaction ``_open``, if it exists, has its turns and those that wait for the
-    next record. Turns wait only while a record is on its way. The journal has all records since the
-    last checkpoint, ``_stored``.
+    next record. Turns wait only while a record is on its way, or shortly after it has landed
+    (``_gathers``). The journal has all records since the last checkpoint, ``_stored``.
     """
 
     def __init__(self, directory: Path, map_bytes: int, journal_bytes: int) -> None:
@@ -111,6 +103,7 @@ class JournalStore(LmdbStore):
         self._waiting_bytes = 0
         self._flight: Future[None] | None = None  # the record that is on its way
         self._flight_s = 0.0  # the time when it was sent
+        self._gathers = False  # whether the waiting turns wait a little longer
         self._thread: ThreadPoolExecutor | None = None
 
     def begin(self) -> RecordedTransaction:
@@ -133,16 +126,18 @@ class JournalStore(LmdbStore):
     def go_ahead(
         self,
         call: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
         on_durable: Callable[[StoreFailed | None], None],
     ) -> None:
         """Lets turns go on while the records of earlier turns are on their way to a slow disk.
 
         Args:
             call: Calls a function on the thread of the turns, as soon as that is idle.
+            call_later: Calls a function on that thread after a time in seconds.
             on_durable: A function for that thread, called after each such record. Its argument is
                 the error if the record failed.
         """
-        self._call, self._on_durable = call, on_durable
+        self._call, self._call_later, self._on_durable = call, call_later, on_durable
         self._thread = ThreadPoolExecutor(1, "journal")
 
     def commit(self) -> None:
@@ -167,7 +162,7 @@ class JournalStore(LmdbStore):
         self._end_turn()
         if not self._may_go_on() or self._is_due():
             self.settle()
-        elif self._waiting and self._flight is None:
+        elif self._waiting and self._flight is None and not self._gathers:
             self._send_off()
         return self._number + bool(self._waiting)
 
@@ -227,10 +222,20 @@ class JournalStore(LmdbStore):
             if self._flight is not None and self._flight.done():
                 self._land()
                 if self._waiting:
-                    self._send_off()
+                    self._gathers = True
+                    self._call_later(self._flush.seconds / GATHER_SHARE, self._gathered)
         except StoreFailed as failed:
             error = failed
         self._on_durable(error)
+
+    def _gathered(self) -> None:
+        """Sends off the turns that waited for a record, and those that followed its answers."""
+        self._gathers = False
+        try:
+            if self._waiting and self._flight is None:
+                self._send_off()
+        except StoreFailed as failed:
+            self._on_durable(failed)
 
     def _land(self) -> None:
         """Returns after no record is on its way."""
@@ -420,28 +425,3 @@ class JournalStore(LmdbStore):
             self._measure()
         self._epoch, self._stored = epoch, self._number
         self._since_bytes = self._since_changes = 0
-
-
-def open_store(directory: Path, map_bytes: int, durability: DurabilityConfig) -> LmdbStore:
-    """Opens or creates the store in *directory*, with a journal or without one.
-
-    Without a journal, the turns of an earlier journal are stored, and its file is removed.
-
-    Raises:
-        StoreLocked, StoreMissing, StoreIsSnapshot, StoreUnreadable, OSError: See
-            :class:`LmdbStore`.
-        StoreFailed: The turns of an earlier journal cannot be stored.
-    """
-    if durability.journal:
-        return JournalStore(directory, map_bytes, durability.journal_bytes)
-    was_used = (directory / LOCK_FILE).exists()
-    store = LmdbStore(directory, map_bytes)
-    folder = directory / "store"
-    try:
-        store.replayed = finish_journal(store.begin(), folder, was_used=was_used)
-        store.commit()
-        (folder / FILE).unlink(missing_ok=True)
-    except (JournalUnreadable, RowDamaged, OSError, lmdb.Error) as error:
-        store.close()
-        raise StoreFailed(str(error)) from error
-    return store

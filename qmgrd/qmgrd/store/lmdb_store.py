@@ -219,6 +219,7 @@ class LmdbStore:
     def go_ahead(
         self,
         call: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
         on_durable: Callable[[StoreFailed | None], None],
     ) -> None:
         """Does nothing, because each turn waits for its commit. See :class:`JournalStore`."""

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from qmgr_config.model import DurabilityConfig
 from qmgrd.store.image import faults_of_pages, open_image
-from qmgrd.store.journal_store import JournalStore, open_store
+from qmgrd.store.journal_store import JournalStore
 from qmgrd.store.lmdb_store import DATA_FILE, LmdbStore
 from qmgrd.store.offline import offline_store
+from qmgrd.store.opening import open_store
 from tests.process.powercut.disk import Tree, build
 from tests.process.powercut.witness import JOURNAL_BYTES, MAP_BYTES, Rows, Witness, kill, rows_of
 from tests.process.powercut.work import Fault

@@ -5,7 +5,7 @@ from functools import partial
 from typing import ClassVar
 
 from qmgr_config.model import DurabilityConfig
-from qmgrd.store.journal_store import open_store
+from qmgrd.store.opening import open_store
 from tests.process.powercut.witness import MAP_BYTES, kill
 from tests.process.powercut.work import Work
 

@@ -16,8 +16,9 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.store import flush_time, journal_store
 from qmgrd.store.journal import BLOCK_BYTES, FILE
-from qmgrd.store.journal_store import JournalStore, open_store
+from qmgrd.store.journal_store import JournalStore
 from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.opening import open_store
 from tests.disk_stores import disk_store
 
 MAP_BYTES = 1 << 30
@@ -326,15 +327,6 @@ def test_row_of_the_checkpoint_is_sealed(store: JournalStore) -> None:
     tx = store.begin()
     assert tx.get(keys.CHECKPOINT) is not None
     store.commit()
-
-
-def test_without_a_journal_a_missing_one_is_refused(tmp_path: Path, store: JournalStore) -> None:
-    put(store, a=b"1")
-    put(store, a=b"2")
-    directory = killed(store, tmp_path)
-    (directory / "store" / FILE).unlink()
-    with pytest.raises(StoreFailed, match="journal is missing, so the turns after 1 may be"):
-        open_store(directory, MAP_BYTES, DurabilityConfig(journal=False))
 
 
 def test_kill_during_a_snapshot_loses_nothing(

@@ -58,6 +58,32 @@ def turn_after_a_kill(store: JournalStore) -> int:
     return number
 
 
+def test_turns_that_follow_the_answers_of_a_record_share_the_next_one(slow: Slow) -> None:
+    """Otherwise, every second record would have the puts of a client, at half the rate."""
+    store, disk = slow
+    disk.later = []
+    first, second = turn(store, 1), turn(store, 2)
+    disk.land()
+    assert store.durable == first
+    assert turn(store, 3) == second
+    (send_off,) = disk.later
+    send_off()
+    disk.land()
+    assert store.durable == second
+    assert turn_after_a_kill(store) == 3
+
+
+def test_store_may_close_while_turns_wait_for_those_that_follow(slow: Slow) -> None:
+    store, disk = slow
+    disk.later = []
+    turn(store, 1), turn(store, 2)
+    disk.land()
+    store.settle()
+    (send_off,) = disk.later
+    send_off()
+    assert turn_after_a_kill(store) == 2
+
+
 def test_turns_during_a_flush_share_the_next_record(slow: Slow) -> None:
     store, disk = slow
     first = turn(store, 1)
