@@ -55,6 +55,13 @@ MODULES = {
     "keys": Module("qmgrd/qmgrd/core/layout/keys.py", (f"{CORE}/layout/test_keys.py",)),
     "queue": Module("qmgrd/qmgrd/core/queue/queue.py", QUEUE_TESTS),
     "put": Module("qmgrd/qmgrd/core/queue/put.py", QUEUE_TESTS),
+    "plain": Module(
+        "qmgrd/qmgrd/core/queue/plain.py", (f"{CORE}/queue/test_plain.py", *QUEUE_TESTS)
+    ),
+    "producer_puts": Module(
+        "qmgrd/qmgrd/core/sessions/producer_puts.py",
+        (f"{CORE}/sessions/test_producer_puts.py", f"{CORE}/sessions/test_streams.py"),
+    ),
     "take": Module("qmgrd/qmgrd/core/queue/take.py", QUEUE_TESTS),
 }
 
