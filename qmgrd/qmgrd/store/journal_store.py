@@ -7,21 +7,21 @@
 
 Where a flush is slow, turns go on during it. Their outcomes wait:
 
-    record 19 on its way ─▶ turns 20, 21, 22 ─▶ record 19 on disk ─▶ outcome of turn 19,
-                                                record 20, of turns 20 to 22, on its way
+    record 19 on its way ─▶ turns 20, 21, 22 ─▶ record 19 on disk ─▶ outcome of turn 19
+    a quarter of a flush ─▶ turn 23, after that outcome ─▶ record 20, of turns 20 to 23, on its way
 
 The records are written on another thread, one at a time. So the journal never has record *n + 1*
 without record *n* (journal.py), and outcomes leave in the order of their turns. If a record fails,
 nothing of its turns or of later ones leaves, and the daemon ends.
 
 A checkpoint takes the place of the record of its turn. It waits for the record on its way. It is
-due when the records since the last
-one reach a number of bytes. After each checkpoint, this number is changed so that the next one
-takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES flushes where the disk is slow. It is
-also due if the pages that the turns may have changed need more than a share of the free space,
-because LMDB writes each changed page to a free place. So in a nearly full store, each turn is a
-checkpoint. So is a turn whose record does not fit into the journal, or would take longer than the
-flush that it saves: LMDB flushes twice, but it writes each message only once.
+due when the records since the last one reach a number of bytes. After each checkpoint, this number
+is changed so that the next one takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES
+flushes where the disk is slow. It is also due if the pages that the turns may have changed need
+more than a share of the free space, because LMDB writes each changed page to a free place. So in a
+nearly full store, each turn is a checkpoint. So is a turn whose record does not fit into the
+journal, or would take longer than the flush that it saves: LMDB flushes twice, but it writes each
+message only once.
 
 An abort discards the open transaction with all turns since the checkpoint. The next turn replays
 them from the journal, as a start does. Turns that were not on their way to the disk are lost, but
