@@ -11,7 +11,7 @@ from tests.sim.broken import Patch
 from tests.sim.guarded_net import GuardedNet
 from tests.sim.ledger import Violated
 
-SEEDS = 14
+SEEDS = 24
 STEPS = 600
 REFUSING = 3  # a seed in which many messages become dead letters
 FORWARDING = 4  # a seed with more than two queue managers
