@@ -89,7 +89,7 @@ def test_missing_event_is_found(monkeypatch: Patch, kind: int) -> None:
 @pytest.mark.long
 def test_missing_move_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "entry", without(history.MOVED))
-    assert_caught("accounts_are_true", steps=4_000, first=59)
+    assert_caught("accounts_are_true", steps=4_000, first=144)
 
 
 def test_deletion_without_accounts_is_found(monkeypatch: Patch) -> None:
