@@ -186,7 +186,7 @@ class ErrorCode(Coded):
     DUPLICATE_MESSAGE = (
         403, _NEVER, "",
         "The queue has a message with this UID, or still remembers such a message.",
-        "No action is needed: a message with this UID is already stored.")
+        "No action is needed: a message with this UID was put before.")
     STORE_FULL = (
         404, _LATER, "2192 MQRC_STORAGE_MEDIUM_FULL",
         "The store or its disk is nearly full: puts stop, gets continue.",

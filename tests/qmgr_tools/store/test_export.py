@@ -139,7 +139,7 @@ def test_without_pyarrow_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ended = qmctl("export", "--path", str(snapshot), "--to", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert "pyarrow is not installed -- install it: pip install qmgr-spark" in ended.err
+    assert "pyarrow is not installed -- install it: pip install '.[tables]'" in ended.err
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from qmgr_tools.context import tls as tls_options
 if TYPE_CHECKING:
     from qmgr_tables.export.export import Exported
 
-INSTALL = "install it: pip install qmgr-spark"
+INSTALL = "install it: pip install '.[tables]' in the source tree, or the package qmgr-spark"
 COLUMNS = (
     output.text("table"),
     output.text("queue"),

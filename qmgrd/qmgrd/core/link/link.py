@@ -307,6 +307,7 @@ class Link:
         if not self.up_paths:
             self.outbox.held.clear()
             self.outbox.resume(commit_id)
+            self._measure_again()
             self._context.note("info", "link up", link=self.name, commit_id=commit_id)
             self.error = ""
         self.outbox.hold(ahead)
@@ -358,6 +359,12 @@ class Link:
         self._hold(None)
         for path in self.paths:
             path.start()
+
+    def _measure_again(self) -> None:
+        """Forgets which messages are too long, because the peer may have a new limit."""
+        if self.held_by is LinkState.BLOCKED and self.blocked_id in self.pump.too_long:
+            self._hold(None)
+        self.pump.too_long.clear()
 
     def _unblock(self) -> None:
         """Sends all messages after the commit id again, except those that the peer already has."""

@@ -86,6 +86,15 @@ def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
     assert found.remedy == "qmctl link start LGA"
 
 
+def test_no_remedy_names_a_queue_that_is_unknown() -> None:
+    row = ROW | {"blocked_uid": None, "blocked_queue": None}
+    found = link_blocked.found(row | {"error": "MESSAGE_TOO_LARGE: too long"}, NOW_US)
+    assert [choice.command for choice in found.choices] == [
+        "qmctl explain MESSAGE_TOO_LARGE",
+        "qmctl link start LGA",
+    ]
+
+
 def test_meaning_of_the_error_says_where_it_is_meant() -> None:
     why = link_blocked.found(ROW | {"error": "QUEUE_UNKNOWN: x"}, NOW_US).why
     assert why.startswith(

@@ -634,6 +634,8 @@ def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, 
     nyc.hang_up()
     nyc.turn(1_000)
     assert ids(nyc.up()) == [1, 2, 3]
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["error"]) == ("up", "")
 
 
 # -- after a refusal

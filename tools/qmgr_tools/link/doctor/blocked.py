@@ -86,6 +86,9 @@ def inbound(row: Row) -> Finding | None:
 def _remedies(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]:
     """Returns the remedies at the receiving end."""
     goes_on = f"{at}the message is stored at the next try, and the link continues"
+    explain = f"qmctl explain {code}", "explains the error; changes nothing"
+    if not queue and code != "STORE_FULL":  # The message no longer exists.
+        return (Choice(*explain),) if code in ErrorCode.__members__ else ()
     if code == "QUEUE_UNKNOWN":
         return (Choice(f"qmctl {where}queue create {queue}", goes_on),)
     manager = str(queue or "").partition("@")[2]
@@ -106,7 +109,7 @@ def _remedies(where: str, code: str, queue: object, at: str) -> tuple[Choice, ..
         text = "raise limits.message_max_bytes in its configuration, or message_max of the queue: "
         return (Choice(f"qmctl {where}queue show {queue}", f"{at}{text}{goes_on}"),)
     if code in ErrorCode.__members__:
-        return (Choice(f"qmctl explain {code}", "explains the error; changes nothing"),)
+        return (Choice(*explain),)
     return ()
 
 
