@@ -223,7 +223,8 @@ class JournalStore(LmdbStore):
                 self._land()
                 if self._waiting:
                     self._gathers = True
-                    self._call_later(self._flush.seconds / GATHER_SHARE, self._gathered)
+                    flush_s = min(self._flush.seconds, FLIGHT_MAX_S)
+                    self._call_later(flush_s / GATHER_SHARE, self._gathered)
         except StoreFailed as failed:
             error = failed
         self._on_durable(error)

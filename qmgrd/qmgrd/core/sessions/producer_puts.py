@@ -91,7 +91,9 @@ class ProducerPuts:
         if batch:
             refused += self._put(name, session, sender, answers, ids, batch)
         for seq_id, error in refused:
-            self.refuse(session, sender, answers, seq_id, error)
+            _refuse(sender, answers, seq_id, error)
+        if refused:
+            self._limit_unseen(session)
 
     def _put(
         self,
@@ -127,9 +129,10 @@ class ProducerPuts:
 
         The ids stay refused. The producer receives the refusals when it opens its stream again.
         """
-        if seq_id > sender.seen:  # A producer may have marked an id as seen before its answer.
-            sender.refused[seq_id] = error.code
-        answers.refused.append([seq_id, int(error.code), error.text])
+        _refuse(sender, answers, seq_id, error)
+        self._limit_unseen(session)
+
+    def _limit_unseen(self, session: Session) -> None:
         if (why := session.unseen_error(self.unseen_max)) is not None:
             self.exceeded[session.connection] = why
 
@@ -178,9 +181,13 @@ class ProducerPuts:
                 committed.add_stamps(answers.stamped, seq_id, timestamp + offset, 1)
                 if seq_id > sender.seen:
                     sender.note_stamps(seq_id, timestamp + offset, 1)
+        sessions: dict[int, Session] = {}
         for index, error in done.refused:
             session, sender, answers, seq_id, _ = singles[index]
-            self.refuse(session, sender, answers, seq_id, error)
+            _refuse(sender, answers, seq_id, error)
+            sessions[session.connection] = session
+        for session in sessions.values():
+            self._limit_unseen(session)
 
     def _store(
         self,
@@ -234,3 +241,9 @@ class ProducerPuts:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
         committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
+
+
+def _refuse(sender: Producer, answers: StreamAnswers, seq_id: int, error: RequestError) -> None:
+    if seq_id > sender.seen:  # A producer may have marked an id as seen before its answer.
+        sender.refused[seq_id] = error.code
+    answers.refused.append([seq_id, int(error.code), error.text])
