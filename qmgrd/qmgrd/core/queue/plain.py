@@ -204,8 +204,8 @@ def put_plain_with_uids(
     origin_length = batch[0][records.ORIGIN_LENGTH_AT]
     origin = batch[0][records.TIMESTAMP_AT - origin_length : records.TIMESTAMP_AT]
     highest = origins.highest(tx, origin)
-    for prefix, record, timestamp, correlation in _ascending(queue, batch, origin, plain_max):
-        trailer = record[records.TIMESTAMP_AT - origin_length :]
+    for prefix, record, trailer, correlation in _ascending(queue, batch, origin, plain_max):
+        timestamp = int.from_bytes(trailer[records.UID_TIMESTAMP], "big")
         done += 1
         if timestamp <= highest:
             if origins.exists(tx, trailer, bound_for):
@@ -247,11 +247,11 @@ def put_plain_with_uids(
 
 def _ascending(
     queue: Queue, batch: list[bytes], origin: bytes, plain_max: int
-) -> Iterator[tuple[bytes, bytes, int, int]]:
+) -> Iterator[tuple[bytes, bytes, bytes, int]]:
     """Checks the first plain records of *batch* that have ascending UIDs of *origin*.
 
     Yields:
-        The prefix of the key before the arrival, the record, its timestamp, and the length of the
+        The prefix of the key before the arrival, the record, its encoded UID, and the length of the
         correlation id.
     """
     unpack, prefixes = records.JOINED_HEAD.unpack_from, queue.positions.plain_prefixes
@@ -283,4 +283,4 @@ def _ascending(
         if record[records.CHECKSUM] != crc32(record[records.SUMMED_AT :]).to_bytes(4, "big"):
             return
         before = trailer
-        yield prefix, record, int.from_bytes(trailer[records.UID_TIMESTAMP], "big"), correlation
+        yield prefix, record, trailer, correlation

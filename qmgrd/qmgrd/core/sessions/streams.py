@@ -266,6 +266,15 @@ class Streams:
         self.puts.put(put.queue, session, sender, answers, fresh, batch, errors)
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
+        self._end_if_exceeded(session)
+
+    def _end_if_exceeded(self, session: Session) -> None:
+        """Raises CreditExceeded if *session* has too many refused ids that are not marked as seen.
+
+        The ids stay refused. The producer receives the refusals when it opens its stream again.
+        """
+        if (error := self.puts.exceeded.pop(session.connection, None)) is not None:
+            raise error
 
     def _new_records(
         self, sender: Producer, put: m.Put, answers: StreamAnswers
@@ -314,6 +323,7 @@ class Streams:
         except RequestError as error:
             self.puts.refuse(session, sender, answers, seq_id, error)
         sender.inbox.receive_all([seq_id])
+        self._end_if_exceeded(session)
 
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
         """Continues with work that earlier turns left, and yields connections to close."""
