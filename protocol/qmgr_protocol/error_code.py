@@ -99,6 +99,10 @@ class ErrorCode(Coded):
         121, _NEVER, "2393 MQRC_SSL_INITIALIZATION_ERROR",
         "TLS failed: the two ends do not trust each other, or have no version in common.",
         "The text names the reason. See docs/security.md for the certificates that each end needs.")
+    NOT_ACTIVE = (
+        122, _LATER, "", "The process is a standby: another one is the active queue manager.",
+        "Connect to the active one, which the text names. Clients and links with all addresses "
+        "find it by themselves.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",

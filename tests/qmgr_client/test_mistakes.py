@@ -166,7 +166,7 @@ def test_client_is_opened_once(client: Client) -> None:
 
 
 async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> None:
-    async with aio.connect(str(client._aio._address)) as manager:
+    async with aio.connect(str(client._aio._addresses[0])) as manager:
         with pytest.raises(RuntimeError, match="is already open: open it once"):
             await manager.open()
         async with manager.unit_of_work() as unit:

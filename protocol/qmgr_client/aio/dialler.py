@@ -1,4 +1,9 @@
-"""The dialler keeps a client connected: after a loss, it backs off and connects again."""
+"""The dialler keeps a client connected: after a loss, it backs off and connects again.
+
+A queue manager with standbys has several addresses. The dialler tries all of them in a round, one
+immediately after another, and pauses between rounds. A round begins at the address that worked
+last. The pauses stay short while a standby answers, because a standby takes over within seconds.
+"""
 
 import asyncio
 import errno
@@ -7,9 +12,10 @@ import random
 import re
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qmgr_client.address import Address
+from qmgr_client.address import Address, joined
 from qmgr_client.aio.session import Session, Wire
 from qmgr_client.errors import GOODBYE, ConnectFailed
 from qmgr_protocol.errors import ErrorCode
@@ -18,10 +24,16 @@ from qmgr_protocol.tls import explained as tls_explained
 
 BACK_OFF_MIN_MS = 100
 BACK_OFF_MAX_MS = 10_000
+STANDBY_MAX_MS = 500  # maximum back-off while a standby answers
 DIAL_MAX_MS = 10_000  # maximum time in which to connect and receive the welcome
+# The same in the first round of several addresses. The time doubles in each round.
+DIAL_MIN_MS = 2_000
 TLS_HANDSHAKE_MAX_S = 10  # The default of asyncio, a minute, exceeds DIAL_MAX_MS.
 TLS_SHUTDOWN_MAX_S = 3  # maximum time for the other end to end TLS at the end of a connection
 TLS_HINT = "are the address and the certificates right?"
+STANDBY_HINT = "is another one taking over? Otherwise add the address of the active one"
+# The reasons for a goodbye after which another address is tried first
+_NOT_HERE = (ErrorCode.NOT_ACTIVE, ErrorCode.SHUTTING_DOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,7 @@ class ConnectTimes:
         ValueError: A time is negative.
     """
 
-    wait_ms: int | None  # time for the first connection; 0 makes one attempt
+    wait_ms: int | None  # time for the first connection; 0 makes one round of attempts
     give_up_ms: int | None  # time for each later connection; 0 makes no attempt
 
     def __post_init__(self) -> None:
@@ -44,18 +56,24 @@ class ConnectTimes:
 class Dialler:
     """The dialler of a session.
 
-    Invariant: the dialler connects only while the session has no connection.
+    Invariant: the dialler connects only while the session has no connection. ``_reasons`` has the
+    addresses that have failed in the present round.
     """
 
     def __init__(
         self,
         session: Session,
-        address: Address,
+        addresses: Sequence[Address],
         patience: ConnectTimes,
         tls: TlsOptions | None = None,
     ) -> None:
         self._session = session
-        self._address = address
+        self._addresses = addresses
+        self._at = 0  # the index of the address to dial, or that is connected
+        self._reasons: dict[Address, str] = {}
+        self._has_standby = False  # whether a standby answered in the present round
+        self._retry_after_ms = 0  # pause that an active queue manager requested in this round
+        self._code = 0  # the last error code of a queue manager in the present round
         self._tls = tls
         self._patience = patience
         self._loop = asyncio.get_running_loop()
@@ -83,9 +101,7 @@ class Dialler:
         session = self._session
         failures, until_ms = 0, self._deadline(self._patience.wait_ms)
         while session.core.failed is None:
-            session.loss_reason, session.loss_code, session.retry_after_ms = "", 0, 0
-            session.is_untrusted = False
-            hint = await self._dial(until_ms)
+            hint = await self._dial_all(self._limit_ms(failures, until_ms))
             if hint:
                 failures += 1
             else:
@@ -94,6 +110,11 @@ class Dialler:
                     opened.set_result(None)
                 assert session.over is not None
                 await session.over
+                self._begin_round()
+                self._note_failure()
+                if session.loss_code in _NOT_HERE and len(self._addresses) > 1:
+                    self._move_on()
+                    self._retry_after_ms = 0  # The other addresses did not request a pause.
                 until_ms = self._deadline(self._patience.give_up_ms)
             if session.core.failed is not None:
                 return
@@ -102,34 +123,71 @@ class Dialler:
                 return
             await asyncio.sleep(self._pause_ms(failures, until_ms) / 1000)
 
+    async def _dial_all(self, limit_ms: int) -> str:
+        """Dials the addresses in turn until one answers. Returns "", or the hint for a failure."""
+        session, hint = self._session, ""
+        self._begin_round()
+        for _ in self._addresses:
+            session.loss_reason, session.loss_code, session.retry_after_ms = "", 0, 0
+            session.is_untrusted = False
+            hint = await self._dial(limit_ms)
+            if not hint or session.core.failed is not None:
+                return hint
+            self._note_failure()
+            self._move_on()
+        return STANDBY_HINT if self._has_standby else hint
+
+    def _begin_round(self) -> None:
+        self._reasons.clear()
+        self._has_standby, self._retry_after_ms, self._code = False, 0, 0
+
+    def _note_failure(self) -> None:
+        session = self._session
+        self._reasons[self._addresses[self._at]] = session.loss_reason
+        self._code = session.loss_code or self._code
+        if session.loss_code == ErrorCode.NOT_ACTIVE:
+            self._has_standby = True
+        else:
+            self._retry_after_ms = max(self._retry_after_ms, session.retry_after_ms)
+
+    def _move_on(self) -> None:
+        self._at = (self._at + 1) % len(self._addresses)
+
     def _give_up(self, opened: "asyncio.Future[None]", hint: str) -> None:
-        reason = self._session.loss_reason
+        where, reason = joined(self._addresses), self._session.loss_reason
+        if len(self._addresses) > 1:
+            reason = "; ".join(f"{address}: {why}" for address, why in self._reasons.items())
         if not opened.done():
-            code = self._session.loss_code
-            opened.set_exception(ConnectFailed(str(self._address), reason, hint, code))
-        text = f"no connection to {self._address}: {reason}"
-        self._session.end(ErrorCode.LIVENESS_EXPIRED, text)
+            opened.set_exception(ConnectFailed(where, reason, hint, self._code))
+        self._session.end(ErrorCode.LIVENESS_EXPIRED, f"no connection to {where}: {reason}")
 
     def _deadline(self, patience_ms: int | None) -> int | None:
         return None if patience_ms is None else self._session.now_ms() + patience_ms
 
+    def _limit_ms(self, failures: int, until_ms: int | None) -> int:
+        """Returns the maximum time for each attempt of a round after *failures* failed rounds."""
+        count, limit_ms = len(self._addresses), DIAL_MAX_MS
+        if count > 1:
+            limit_ms = min(DIAL_MIN_MS << min(failures, 20), DIAL_MAX_MS)
+        if until_ms is not None and (left_ms := until_ms - self._session.now_ms()) > 0:
+            limit_ms = min(limit_ms, max(left_ms // count, 1))
+        return limit_ms
+
     def _pause_ms(self, failures: int, until_ms: int | None) -> float:
-        """Returns the pause before the next attempt. The pause doubles each time, with jitter."""
-        longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), BACK_OFF_MAX_MS))
-        pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._session.retry_after_ms)
+        """Returns the pause before the next round. The pause doubles each time, with jitter."""
+        most_ms = STANDBY_MAX_MS if self._has_standby else BACK_OFF_MAX_MS
+        longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), most_ms))
+        pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._retry_after_ms)
         if until_ms is None:
             return pause_ms
         return min(pause_ms, max(until_ms - self._session.now_ms(), 0))
 
-    async def _dial(self, until_ms: int | None) -> str:
-        """Connects. Returns "" after a successful handshake.
+    async def _dial(self, limit_ms: int) -> str:
+        """Connects within *limit_ms*. Returns "" after a successful handshake.
 
         Otherwise returns a hint. The session then has the reason for the failure.
         """
         session = self._session
-        limit_ms = DIAL_MAX_MS
-        if until_ms is not None and until_ms > session.now_ms():
-            limit_ms = min(limit_ms, until_ms - session.now_ms())
         session.greeted = self._loop.create_future()
         try:
             async with asyncio.timeout(limit_ms / 1000):
@@ -155,7 +213,7 @@ class Dialler:
         return "is it a qmgrd? check its log" if session.loss_reason else ""
 
     async def _connect(self) -> None:
-        host, port, path = self._address[:3]
+        host, port, path = self._addresses[self._at][:3]
         session, loop, tls = self._session, self._loop, self._tls
         if path:
             await loop.create_unix_connection(lambda: Wire(session), path)

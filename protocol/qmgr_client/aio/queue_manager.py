@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+from collections.abc import Sequence
 from types import TracebackType
 
 from qmgr_client import address as addresses
@@ -48,7 +49,9 @@ def connect(
 
     Args:
         address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``. The host may follow a
-            user, as in ``"tls:billing@nyc.example.org:7471"``.
+            user, as in ``"tls:billing@nyc.example.org:7471"``. For a queue manager with standbys:
+            up to 16 addresses with commas, as in ``"tls:nyc1:7471,tls:nyc2:7471"``. The client
+            tries them in turn until it finds the active one.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
             to refuse a client whose request triggered a bug. Default: program, host and process id,
             such as ``"billing.host7.4711"``.
@@ -57,8 +60,8 @@ def connect(
             process. Default: random bytes.
         reconnect: Whether to connect again if the connection is lost. If false, all open requests
             fail when the connection is lost.
-        wait_ms: The time for which to try the first connection. 0 means one attempt. None means no
-            time limit.
+        wait_ms: The time for which to try the first connection. 0 means one attempt at each
+            address. None means no time limit.
         give_up_ms: The time for which to try to connect again. None means no time limit.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in *address*, or else in the environment
@@ -89,9 +92,9 @@ def connect(
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
         raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
-    where = addresses.parse(address)
+    where = addresses.parse_list(address)
     new_login = _new_login(where, (user, password, password_file), (token, token_file))
-    options = tls_options(where, tls)
+    options = tls_options(where[0], tls)
     if new_login is None and options is not None and options.certificate_file:
         new_login = lambda server_hash: CertificateLogin()  # noqa: E731
     return QueueManager(
@@ -112,21 +115,23 @@ def connect(
 
 
 def _new_login(
-    address: addresses.Address, of_password: tuple[str, str, str], of_token: tuple[str, str]
+    where: Sequence[addresses.Address], of_password: tuple[str, str, str], of_token: tuple[str, str]
 ) -> NewLogin | None:
     """Returns the login of the arguments or of the environment, or None.
 
     Raises:
         ValueError: The arguments do not fit together, or a token would be sent without TLS.
     """
-    has_user = any(of_password) or bool(address.user)
+    user = where[0].user
+    has_user = any(of_password) or bool(user)
     if has_user and any(of_token):
         raise ValueError("give either a user with a password, or a token")
     token = None if has_user else token_credentials(*of_token)
     if token is not None:
-        token.check_address(address)
+        for address in where:
+            token.check_address(address)
         return token.login
-    found = credentials(*of_password, in_address=address.user)
+    found = credentials(*of_password, in_address=user)
     return None if found is None else found.login
 
 
@@ -139,14 +144,14 @@ class QueueManager(Groups, Replies, Settling, Work):
 
     def __init__(
         self,
-        address: addresses.Address,
+        where: Sequence[addresses.Address],
         core: ClientCore,
         patience: ConnectTimes,
         tls: TlsOptions | None = None,
     ) -> None:
         super().__init__(core)
         self._tls = tls
-        self._address = address
+        self._addresses = where
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
 
@@ -194,7 +199,7 @@ class QueueManager(Groups, Replies, Settling, Work):
             raise RuntimeError("the client is already open: open it once, or connect another one")
         self._session = Session(self._core)
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        dialler = Dialler(self._session, self._address, self._patience, self._tls)
+        dialler = Dialler(self._session, self._addresses, self._patience, self._tls)
         self._task = asyncio.create_task(dialler.run(opened))
         try:
             await opened

@@ -39,7 +39,9 @@ def connect(
 
     Args:
         address: ``"host:port"``, ``"tls:host:port"`` or ``"unix:/path"``. The host may follow a
-            user, as in ``"tls:billing@nyc.example.org:7471"``.
+            user, as in ``"tls:billing@nyc.example.org:7471"``. For a queue manager with standbys:
+            up to 16 addresses with commas, as in ``"tls:nyc1:7471,tls:nyc2:7471"``. The client
+            tries them in turn until it finds the active one.
         name: The name of this client in logs and in ``qmctl``. The queue manager also uses the name
             to refuse a client whose request triggered a bug. Default: program, host and process id,
             such as ``"billing.host7.4711"``.
@@ -48,8 +50,8 @@ def connect(
             process. Default: random bytes.
         reconnect: Whether to connect again if the connection is lost. If false, all open requests
             fail when the connection is lost.
-        wait_ms: The time for which to try the first connection. 0 means one attempt. None means no
-            time limit.
+        wait_ms: The time for which to try the first connection. 0 means one attempt at each
+            address. None means no time limit.
         give_up_ms: The time for which to try to connect again. None means no time limit.
         coalesce: Whether to send puts in one frame if they are made at about the same time.
         user: The user to log in as. Default: the user in *address*, or else in the environment

@@ -7,7 +7,7 @@ paths of files, which must exist on the driver and on each executor, and never a
 from dataclasses import dataclass
 from typing import TypedDict
 
-from qmgr_client.address import parse as parse_address
+from qmgr_client.address import parse_list
 from qmgr_client.credentials import Login, TokenCredentials
 from qmgr_protocol.tls import TlsOptions
 
@@ -40,7 +40,7 @@ class Access:
             found["user"] = self.login.user
             found["password"] = self.login.password
             found["password_file"] = self.login.password_file
-        if self.tls is not None and parse_address(address).is_tls:
+        if self.tls is not None and parse_list(address)[0].is_tls:
             found["tls"] = self.tls
         return found
 

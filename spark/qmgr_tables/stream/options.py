@@ -1,7 +1,7 @@
 """The options of `spark.readStream.format("qmgr")`, parsed and checked.
 
     url               addresses of queue managers, separated by commas: host:port, tls:host:port,
-                      tls:user@host:port, /path/of/socket
+                      tls:user@host:port, /path/of/socket; with standbys: host1:port|host2:port
     path              instead of url: a directory of snapshots, or a pattern
     table             history; with url also messages, which are browsed as they arrive. A message
                       that is consumed before it is browsed is not in the stream
@@ -33,8 +33,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from qmgr_client.address import Address
-from qmgr_client.address import parse as parse_address
+from qmgr_client.address import Address, joined, parse_list
 from qmgr_client.credentials import Credentials, Login, TokenCredentials
 from qmgr_client.errors import AddressInvalid
 from qmgr_protocol.name import is_name
@@ -146,7 +145,7 @@ def _urls(text: str) -> tuple[str, ...]:
     for part in filter(None, map(str.strip, text.split(","))):
         url = f"unix:{part}" if part.startswith("/") else part
         try:
-            found.append(str(parse_address(url)))
+            found.append(joined(parse_list(url.replace("|", ","))))
         except AddressInvalid as error:
             raise OptionInvalid(f"option url: {error.why}; {error.hint}") from None
     for url in found:
@@ -195,7 +194,7 @@ def _access(own: Mapping[str, str], urls: tuple[str, ...]) -> Access:
     first = next(iter(values))
     if not urls:
         raise OptionInvalid(f"option {first}: snapshots need no login; omit it, or use url")
-    addresses = [parse_address(url) for url in urls]
+    addresses = [parse_list(url)[0] for url in urls]
     login = _login(values, addresses)
     options = {TLS[name]: value for name, value in values.items() if name in TLS}
     if not options:

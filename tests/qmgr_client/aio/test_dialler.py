@@ -3,7 +3,10 @@
 import asyncio
 import errno
 import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,11 +51,14 @@ def test_failure_has_a_reason_and_a_hint(error: OSError, why: str, hint: str) ->
 
 async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
     session = Session(ClientCore("test", b"p" * 16))
-    dialler = Dialler(session, Address("x", 1), ConnectTimes(None, None))
+    dialler = Dialler(session, [Address("x", 1)], ConnectTimes(None, None))
     for failures, longest_ms in [(0, 100), (1, 200), (3, 800), (7, 10_000), (1_000, 10_000)]:
         pauses = [dialler._pause_ms(failures, None) for _ in range(50)]
         assert longest_ms / 2 <= min(pauses) < max(pauses) <= longest_ms
+    dialler._has_standby = True
+    assert all(dialler._pause_ms(n, None) <= 500 for n in range(50)), "a standby takes over soon"
     session.retry_after_ms = 60_000
+    dialler._note_failure()
     assert dialler._pause_ms(0, None) == 60_000, "the queue manager's retry time applies"
     assert dialler._pause_ms(0, session.now_ms() + 20) <= 20, "the time limit also applies"
 
@@ -165,3 +171,188 @@ async def test_invalid_host_name_is_reported() -> None:
     with pytest.raises(ConnectFailed, match="label empty") as failure:
         await connect("a..b:7470").open()
     assert failure.value.hint == "is the name right?"
+
+
+# -- several addresses
+
+
+class Member:
+    """One process of a queue manager with standbys, on a port that stays the same.
+
+    ``answers`` has the answer to each hello: NOT_ACTIVE, the welcome, or a Goaway. The last one
+    repeats.
+    """
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.dialled = 0
+        self.port = 0
+        self._dials: asyncio.Queue[None] = asyncio.Queue()
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        accept: Callable[..., Any] = self._accept
+        self._server = await asyncio.start_server(accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        far = Connection(Side.LISTENER)
+        far.receive(await reader.read(1 << 16), 0)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.note_dial()
+        if answer is None:
+            return
+        writer.write(far.send(answer))
+        if isinstance(answer, m.Welcome):
+            await reader.read(1 << 16)
+        else:
+            writer.close()
+
+    def note_dial(self) -> None:
+        self.dialled += 1
+        self._dials.put_nowait(None)
+
+    async def dials(self, count: int) -> None:
+        """Returns when *count* more clients have sent a hello."""
+        for _ in range(count):
+            await self._dials.get()
+
+    def cut(self) -> None:
+        """Cuts all connections."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def stop(self) -> None:
+        """Listens no more, and cuts all connections."""
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+
+
+STANDBY = m.Goaway(ErrorCode.NOT_ACTIVE, "NYC is active at 10.0.0.2:7470", 60_000)
+WELCOME = m.Welcome(1, "NYC", b"s" * 16, 1)
+
+
+@asynccontextmanager
+async def members(*each: Member) -> AsyncIterator[str]:
+    """Starts members. Yields the list of their addresses."""
+    for one in each:
+        await one.start()
+    try:
+        yield ",".join(one.address for one in each)
+    finally:
+        for one in each:
+            one.stop()
+
+
+async def test_client_finds_the_active_member_in_one_round() -> None:
+    each = [Member(STANDBY), Member(STANDBY), Member(WELCOME)]
+    async with members(*each) as addresses, asyncio.timeout(5):
+        manager = connect(addresses, wait_ms=0)
+        await manager.open()
+        assert manager.name == "NYC"
+        await manager.close(timeout_ms=0)
+    assert [one.dialled for one in each] == [1, 1, 1]
+
+
+async def test_address_at_which_nobody_listens_is_passed_over() -> None:
+    down, active = Member(WELCOME), Member(WELCOME)
+    async with members(down, active) as addresses, asyncio.timeout(5):
+        down.stop()
+        manager = connect(addresses, wait_ms=0)
+        await manager.open()
+        await manager.close(timeout_ms=0)
+    assert active.dialled == 1
+
+
+async def test_address_that_does_not_answer_leaves_time_for_the_others() -> None:
+    silent, active = Member(None), Member(WELCOME)
+    async with members(silent, active) as addresses:
+        manager = connect(addresses, wait_ms=400)
+        await manager.open()
+        await manager.close(timeout_ms=0)
+
+
+async def test_failure_names_all_addresses_and_their_reasons() -> None:
+    down, standby = Member(None), Member(STANDBY)
+    async with members(down, standby) as addresses:
+        down.stop()
+        with pytest.raises(ConnectFailed) as failure:
+            await connect(addresses, wait_ms=0).open()
+    assert failure.value.address == addresses
+    assert failure.value.why == (
+        f"{down.address}: Connection refused; {standby.address}: the queue manager ended the "
+        "connection: NYC is active at 10.0.0.2:7470"
+    )
+    assert "taking over" in failure.value.hint
+    assert failure.value.code == ErrorCode.NOT_ACTIVE
+
+
+async def test_client_connects_soon_after_a_takeover() -> None:
+    """The standbys ask for a pause of a minute, but one of them takes over within a second."""
+    each = [Member(*[STANDBY] * 4, WELCOME), Member(STANDBY)]
+    async with members(*each) as addresses, asyncio.timeout(10):
+        manager = connect(addresses, wait_ms=None)
+        await manager.open()
+        await manager.close(timeout_ms=0)
+    assert [one.dialled for one in each] == [5, 4]
+
+
+async def test_lost_connection_is_restored_at_the_same_address_first() -> None:
+    first, second = Member(STANDBY, STANDBY, WELCOME), Member(WELCOME)
+    async with members(first, second) as addresses, asyncio.timeout(5):
+        manager = connect(addresses, wait_ms=0)
+        await manager.open()
+        await second.dials(1)
+        second.cut()
+        await second.dials(1)
+        assert first.dialled == 1
+        second.stop()
+        await first.dials(3)  # It is a standby once more, and then active.
+        await manager.close(timeout_ms=0)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ACTIVE, ErrorCode.SHUTTING_DOWN])
+async def test_member_that_stops_being_active_is_not_tried_first(code: ErrorCode) -> None:
+    class Ending(Member):
+        async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.note_dial()
+            far = Connection(Side.LISTENER)
+            far.receive(await reader.read(1 << 16), 0)
+            writer.write(far.send(WELCOME) + far.send(m.Goaway(code, "stepping down", 60_000)))
+            writer.close()
+
+    first, second = Ending(), Member(WELCOME)
+    async with members(first, second) as addresses, asyncio.timeout(5):
+        manager = connect(addresses, wait_ms=0)
+        await manager.open()
+        await second.dials(1)
+        assert first.dialled == 1
+        await manager.close(timeout_ms=0)
+
+
+async def test_only_address_of_a_standby_is_dialled_often() -> None:
+    only = Member(*[STANDBY] * 3, WELCOME)
+    async with members(only) as address, asyncio.timeout(5):
+        manager = connect(address, wait_ms=None)
+        await manager.open()
+        await manager.close(timeout_ms=0)
+    assert only.dialled == 4
+
+
+async def test_attempts_take_longer_in_each_round_of_several_addresses() -> None:
+    session = Session(ClientCore("test", b"p" * 16))
+    addresses = [Address("x", 1), Address("x", 2)]
+    dialler = Dialler(session, addresses, ConnectTimes(None, None))
+    assert [dialler._limit_ms(n, None) for n in (0, 1, 2, 3, 99)] == [2_000, 4_000, 8_000] + [
+        10_000
+    ] * 2
+    assert 490 <= dialler._limit_ms(0, session.now_ms() + 1_000) <= 500
+    assert dialler._limit_ms(0, session.now_ms()) == 2_000, "without a time, one round is made"

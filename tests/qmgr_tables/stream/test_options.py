@@ -134,3 +134,11 @@ def test_options_of_streams_only_tell_a_stream() -> None:
     assert is_streamed({"URL": "x"})
     assert is_streamed({"failOnDataLoss": "x"})
     assert not is_streamed({"path": "x", "table": "history"})
+
+
+def test_queue_manager_with_standbys_is_one_url() -> None:
+    found = parse({**MESSAGES, "url": "tls://app@a:1|tls:b:2, tls:c:3", "caFile": "/ca"})
+    assert found.urls == ("tls:app@a:1,tls:b:2", "tls:c:3")
+    assert "tls" in found.access.arguments(found.urls[0])
+    with pytest.raises(OptionInvalid, match="option url: the list has it twice"):
+        parse({**MESSAGES, "url": "a:1|a:1"})

@@ -109,3 +109,27 @@ def test_script_that_asks_whether_a_daemon_is_down_has_its_answer_in_3_s(
     note, error = map(json.loads, ended.err.splitlines())
     assert note["note"].startswith(f"retrying for up to 3 s: cannot connect to {address}: ")
     assert (ended.code, error["error"]["exit_code"]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("why", "expected"),
+    [
+        ("Connection refused", True),
+        ("No such file or directory", True),
+        ("no answer within 10 ms", False),
+        ("h:1: Connection refused; unix:/s: No such file or directory", True),
+        ("h:1: Connection refused; h:2: no answer within 10 ms", False),
+    ],
+)
+def test_reasons_show_whether_nobody_listens(why: str, expected: bool) -> None:
+    assert connect_retry.is_nobody(why) is expected
+
+
+def test_list_where_nobody_listens_is_tried_again(
+    qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect_retry, "QUIET_MS", 0)
+    monkeypatch.setenv(connect_retry.ENVIRONMENT, "200ms")
+    ended = qmctl("-c", f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}", "status")
+    assert ended.code == Exit.UNAVAILABLE
+    assert "retrying for up to 0.2 s" in ended.err

@@ -6,6 +6,7 @@ from qmgr_tools.cli.failure import (
     MEANINGS,
     Exit,
     Failure,
+    NotListening,
     connection_refused,
     exit_codes_text,
     exit_of,
@@ -109,6 +110,7 @@ def test_unknown_outcome_is_said_to_be_one() -> None:
         (ErrorCode.LINK_UNKNOWN, Exit.NOT_FOUND),
         (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED),
         (ErrorCode.SHUTTING_DOWN, Exit.UNAVAILABLE),
+        (ErrorCode.NOT_ACTIVE, Exit.UNAVAILABLE),
         (ErrorCode.QUEUE_EXISTS, Exit.REFUSED),
         (ErrorCode.QUEUE_NOT_EMPTY, Exit.REFUSED),
         (ErrorCode.QUEUE_FULL, Exit.REFUSED),
@@ -164,3 +166,11 @@ def test_name_that_is_none_is_explained_once() -> None:
     assert str(refused("create queue a b", error)) == (
         "cannot create queue a b -- 'a b' is not a valid name: use 1 to 64 of A-Z (NAME_INVALID)"
     )
+
+
+def test_standby_may_soon_be_active() -> None:
+    error = RequestError(ErrorCode.NOT_ACTIVE, "NYC is active at h:2")
+    failure = connection_refused("look", "h:1", error)
+    assert isinstance(failure, NotListening)
+    assert failure.parts[1] == "cannot connect to h:1: NYC is active at h:2 (NOT_ACTIVE)"
+    assert (failure.exit_code, failure.code) == (Exit.UNAVAILABLE, ErrorCode.NOT_ACTIVE)

@@ -212,3 +212,26 @@ def test_context_brings_its_login(known: dict[str, str]) -> None:
         contexts.logins["nyc"] = context_file.KeptLogin("alice", "/p")
     assert find(None, None, "nyc", known).login == context_file.KeptLogin("alice", "/p")
     assert find("h:1", None, None, known).login is None
+
+
+def test_list_of_addresses_is_one_target() -> None:
+    found = find("tls://alice@a:1, tls://b:2/", None, None, {})
+    assert found.address == "tls:a:1,tls:b:2"
+    assert found.login == context_file.KeptLogin("alice")
+    assert find(None, None, None, {ENVIRONMENT: "a:1,unix:/b,c"}).address == "a:1,unix:/b,c"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a:1,a:1", "--connect is not a valid list of addresses -- a:1: the list has it twice"),
+        ("a:1,tls:b:2", "tls:b:2: some addresses use TLS and others do not"),
+        ("a:1,b:0", 'b:0: port 0 of "b:0" is out of range'),
+        ("a:1,b", '"a:1,b" is not host:port'),
+        ("a:1,unix:b", "--connect is not a valid address -- 'unix:b' is not an absolute path"),
+    ],
+)
+def test_invalid_list_is_told(text: str, why: str) -> None:
+    with pytest.raises(Failure, match=re.escape(why)) as refusal:
+        find(text, None, None, {})
+    assert refusal.value.exit_code is Exit.USAGE

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_bench.server import free_port
 from qmgr_tools.link.link import ACCEPTABLE
 from qmgrd.core.catalogue import link_definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
@@ -359,3 +360,16 @@ def test_help_says_what_order_is(qmctl: Qmctl, command: str) -> None:
 def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:
     at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
     assert at("link", "delete", "NYC").out == "deleted link NYC and 0 messages\n"
+
+
+def test_addresses_of_a_link_may_be_a_list(at: Qmctl, peer: Daemon) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    at("link", "create", peer.name, f"{nobody},{peer.tcp}")
+    row = at("link", "show", peer.name, "-o", "json").json
+    assert row["addresses"] == [nobody, peer.tcp]
+    while row["state"] != "up":
+        row = at("link", "show", peer.name, "-o", "json").json
+    assert [path["address"] for path in row["paths"]] == [peer.tcp]
+    many = ",".join(f"h:{n}" for n in range(1, 10))
+    ended = at("link", "alter", peer.name, many, many)
+    assert "18 addresses exceed the limit of 16" in ended.err

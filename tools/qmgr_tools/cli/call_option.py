@@ -16,7 +16,7 @@ Connect = Annotated[
         "-c",
         metavar="ADDRESS",
         show_default=False,
-        help="The address: HOST:PORT, tls:HOST:PORT or unix:/PATH.",
+        help="The address: HOST:PORT, tls:HOST:PORT or unix:/PATH. Several: with commas.",
     ),
 ]
 DataDir = Annotated[

@@ -194,7 +194,7 @@ class Call:
             where = f"the address is from context {found.context}; " if found.context else ""
             remedy = tls_options.remedy(found.address, error.why)
             remedy = remedy or f"{error.hint} {where}to use another address: --connect"
-            if error.why in connect_retry.NOBODY:
+            if connect_retry.is_nobody(error.why):
                 raise NotListening(f"cannot {doing}", why, remedy) from error
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
         except RequestError as error:

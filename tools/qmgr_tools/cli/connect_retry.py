@@ -1,7 +1,8 @@
 """Waits for a daemon that is starting, so that commands right after the start succeed.
 
 An address is retried only if no daemon listens there: the connection is refused, the socket is
-missing, or the data directory has no listening.json. After any other error, the command fails
+missing, or the data directory has no listening.json. It is also retried if a standby listens there,
+and no other address has the active queue manager. After any other error, the command fails
 immediately.
 """
 
@@ -20,10 +21,15 @@ PATIENCE_MS = 3_000  # short enough for scripts that detect whether a daemon is 
 ENVIRONMENT = "QMCTL_PATIENCE"  # overrides PATIENCE_MS, as in 30s; 0 means one attempt
 QUIET_MS = 1_000  # time after which a note is shown
 PAUSE_S = 0.05
-# the values of ConnectFailed.why if no daemon listens
-NOBODY = tuple(map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT)))
+# the ends of ConnectFailed.why if no daemon listens
+_NOBODY = tuple(map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT)))
 
 Value = TypeVar("Value")
+
+
+def is_nobody(why: str) -> bool:
+    """Returns whether *why* of ConnectFailed states that no daemon listens at any address."""
+    return all(reason.endswith(_NOBODY) for reason in why.split("; "))
 
 
 def patience_ms(environment: Mapping[str, str]) -> int:

@@ -80,6 +80,7 @@ _UNAVAILABLE = {
     ErrorCode.LIVENESS_EXPIRED,
     ErrorCode.PEER_KEPT_OUT,
     ErrorCode.SHUTTING_DOWN,
+    ErrorCode.NOT_ACTIVE,
     ErrorCode.CONNECTIONS_EXHAUSTED,
     ErrorCode.USER_CONNECTIONS_EXHAUSTED,
 }
@@ -139,10 +140,13 @@ class Failure(Exception):
 
 
 class NotListening(Failure):
-    """The failure if no daemon listens at the address. A starting daemon may listen soon."""
+    """The failure if no daemon, or only a standby, listens at the address.
 
-    def __init__(self, what: str, why: str, remedy: str) -> None:
-        super().__init__(Exit.UNAVAILABLE, what, why, remedy)
+    A starting daemon may listen soon, and a standby may soon become active.
+    """
+
+    def __init__(self, what: str, why: str, remedy: str, code: int = 0) -> None:
+        super().__init__(Exit.UNAVAILABLE, what, why, remedy, code)
 
 
 def _shortened(part: str) -> str:
@@ -202,6 +206,8 @@ def connection_refused(doing: str, address: str, error: RequestError) -> Failure
         remedy = "check that a qmgrd of this version listens there, and read its log"
     exit_code = exit_of(error.code)
     exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
+    if error.code == ErrorCode.NOT_ACTIVE:
+        return NotListening(f"cannot {doing}", why, remedy, error.code)
     return Failure(exit_code, f"cannot {doing}", why, remedy, error.code)
 
 

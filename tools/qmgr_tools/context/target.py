@@ -3,6 +3,7 @@
 An address is HOST:PORT, tls:HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A
 host may follow a user, and "//" the scheme, as in tls://alice@nyc.example.org:7471. A running
 daemon writes its addresses to listening.json in the data directory. A context is a named address.
+A queue manager with standbys has a list of addresses with commas.
 """
 
 import json
@@ -95,7 +96,17 @@ def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
 
 
 def split_user(address: str) -> tuple[str, str]:
-    """Returns the user in an address that is valid, or "", and the address without the user."""
+    """Returns the user in an address that is valid, or "", and the address without the user.
+
+    The address may be a list with commas.
+    """
+    from qmgr_client.address import split
+
+    each = [_split_user(one) for one in split(address)]
+    return each[0][0], ",".join(one for _, one in each)
+
+
+def _split_user(address: str) -> tuple[str, str]:
     if address.startswith(UNIX):
         return "", address
     scheme = TLS if address.startswith(TLS) else ""
@@ -106,9 +117,25 @@ def split_user(address: str) -> tuple[str, str]:
 def checked(text: str, source: str) -> str:
     """Returns *text* if it is an address, without the parts of a URL that have no effect.
 
+    Text with commas may be a list of addresses.
+
     Raises:
         Failure: USAGE if *text* is not a valid address. The failure names the *source*.
     """
+    from qmgr_client.address import parse_list, split
+    from qmgr_client.errors import AddressInvalid
+
+    if len(parts := split(text)) == 1:
+        return _checked(text, source)
+    try:
+        parse_list(text)
+    except AddressInvalid as error:
+        what = f"{source} is not a valid list of addresses"
+        raise usage(what, f"{error.address}: {error.why}") from None
+    return ",".join(_checked(part, source) for part in parts)
+
+
+def _checked(text: str, source: str) -> str:
     from qmgr_client.address import NO_PASSWORD, has_password
 
     if text.startswith(UNIX):

@@ -87,10 +87,11 @@ def create(
     Examples:
       qmctl link create NYC nyc.example:7470
       qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --connections 4
+      qmctl link create NYC tls:nyc1.example:7471,tls:nyc2.example:7471
       qmctl link create SHOP --passive
       qmctl link create HUB hub:7470 --route '*'
     """
-    given = [checked(address, "ADDRESS") for address in addresses or []]
+    given = _checked(addresses)
     if bool(given) == passive:
         why = "addresses and --passive exclude each other" if passive else "ADDRESS is missing"
         raise usage(f"cannot create link {link}", why, "use one or more addresses, or --passive")
@@ -116,6 +117,14 @@ def _exists(client: "Client", link: str) -> bool:
     except RequestError:  # LINK_UNKNOWN, or an error that also makes the create fail.
         return False
     return True
+
+
+def _checked(addresses: list[str] | None) -> list[str]:
+    """Returns each address of the arguments, which may have lists with commas."""
+    from qmgr_client.address import split
+
+    given = [checked(address, "ADDRESS") for address in addresses or []]
+    return [one for address in given for one in split(address)]
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -172,7 +181,7 @@ def alter(
       qmctl link alter NYC 10.0.0.5:7470 10.0.1.5:7470 --dry-run
     """
     given = {
-        "addresses": [checked(address, "ADDRESS") for address in addresses or []] or None,
+        "addresses": _checked(addresses) or None,
         "connections": connections,
         "ordered": ordered,
         "fetch": fetch,
@@ -183,8 +192,8 @@ def alter(
     if not changes:
         why = "no address and no option is given"
         raise usage(f"cannot alter link {link}", why)
-    if len(addresses or []) > ADDRESSES_MAX:
-        why = f"{len(addresses or []):,} addresses exceed the limit of {ADDRESSES_MAX}"
+    if len(changes.get("addresses", ())) > ADDRESSES_MAX:
+        why = f"{len(changes['addresses']):,} addresses exceed the limit of {ADDRESSES_MAX}"
         raise usage(f"cannot alter link {link}", why, "use fewer addresses")
     with call.client(f"alter link {link}") as client:
         row = (
