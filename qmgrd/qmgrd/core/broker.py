@@ -229,11 +229,11 @@ class Broker:
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)
 
-    def dial_failed(self, dial: Dial, why: str) -> None:
+    def dial_failed(self, dial: Dial, why: str, goaway: m.Goaway | None = None) -> None:
         """Reports to a link that its connection attempt failed."""
         found = self.catalogue.links.get(dial.link)
         if found is not None and (path := found.path_of(dial)) is not None:
-            found.lost(path, why)
+            found.lost(path, why, 0 if goaway is None else goaway.code)
 
     def closed(self, connection: int, why: str) -> None:
         """Releases everything that depends on a connection."""

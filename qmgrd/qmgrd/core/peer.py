@@ -439,7 +439,7 @@ class Peer:
         if self._is_announced:
             self._intake.event(number, lambda broker: broker.closed(number, why))
         elif dial:
-            self._intake.event(number, lambda broker: broker.dial_failed(dial, why))
+            self._intake.event(number, lambda broker: broker.dial_failed(dial, why, self.goaway))
         self._is_announced, self.dial = False, None
         self._intake.close(number)
 

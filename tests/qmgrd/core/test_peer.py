@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -375,6 +376,22 @@ def test_link_that_is_sent_away_was_never_dialled() -> None:
     assert peer.goaway is not None
     peer.closed("gone")
     assert len(list(intake.take(9, 999))) == 1
+
+
+def test_link_learns_that_a_standby_refused_it() -> None:
+    intake, dial = Intake(), Dial("QM2", "h:1", 1)
+    peer = Peer(1, intake, LimitsConfig(), WELCOME, TOKENS, 0, dial=dial)
+    far = Connection(Side.LISTENER)
+    far.receive(peer.hello(), 0)
+    goaway = m.Goaway(ErrorCode.NOT_ACTIVE, "QM2 is active at h:2", 500)
+    peer.receive(far.send(goaway), 0)
+    peer.closed("the peer left")
+
+    ((_, arrival),) = intake.take(9, 999)
+    assert arrival.event is not None
+    broker = Mock()
+    arrival.event(broker)
+    broker.dial_failed.assert_called_once_with(dial, "h:1: the peer left", goaway)
 
 
 def test_nothing_is_encoded_for_a_connection_that_is_closing() -> None:

@@ -407,12 +407,15 @@ class Link:
         """Sets the message with id *seq_id* aside if it exists and has the body of *record*."""
         self.outbox.set_aside_at(seq_id, record)
 
-    def lost(self, path: Path, why: str) -> None:
-        """Handles the loss of a connection of *path*, or a failed connection attempt."""
+    def lost(self, path: Path, why: str, code: int = 0) -> None:
+        """Handles the loss of a connection of *path*, or a failed connection attempt.
+
+        *code* is the error code with which the peer refused the connection, or 0.
+        """
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
         was_up, ids = path.is_up, list(path.flight.ids())
-        path.lost(why)
+        path.lost(why, is_standby=code == ErrorCode.NOT_ACTIVE)
         if path.is_fetched:
             self.paths.remove(path)
         if self.up_paths:

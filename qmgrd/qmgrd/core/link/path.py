@@ -8,6 +8,10 @@
 Heartbeats end a connection whose peer is silent. A path also ends if its peer answers heartbeats
 but does not accept messages. Messages in flight must be received within ``link.stall_ms``. The
 limit doubles after each stall.
+
+A peer with several addresses may be any of several queue managers with its name, of which one is
+active. A path tries its addresses in turn and stays at the one that works. The wait between
+attempts grows with each failure, but begins again when a standby answers: it soon takes over.
 """
 
 from collections.abc import Callable
@@ -102,6 +106,8 @@ class Path:
         self.error = ""
         self.attempts = 0  # the number of consecutive failed connection attempts
         self.stalls = 0
+        self._passed = index  # the number of addresses that were passed over; the first is index
+        self._is_stalled = False  # whether the present connection has stalled
         self.connection: int | None = None
         self.dial: Dial | None = None  # the connection attempt in progress
         self.address = ""  # the address of the peer, as dialled
@@ -312,6 +318,7 @@ class Path:
     def stalled(self) -> None:
         """Counts a stall, and allows more time before the next one."""
         self.stalls += 1
+        self._is_stalled = True
         self._patience = min(self._patience + 1, PATIENCE_MAX)
 
     def close(self, code: int, text: str) -> None:
@@ -326,17 +333,23 @@ class Path:
         self.attempts, self.error = 0, ""
         self._enter(LinkState.WAITING)
 
-    def lost(self, why: str) -> None:
-        """Waits and then dials again. Messages in flight are sent again."""
+    def lost(self, why: str, *, is_standby: bool = False) -> None:
+        """Waits and then dials again. Messages in flight are sent again.
+
+        *is_standby* states that the address refused the connection because a standby listens there.
+        """
         limits = self._context.config.link
         lasted_ms = self._context.now.ms - self._up_ms
         has_commits = self.link.commit_id > self.since_commit_id
         is_proven = bool(self.flight.taken) or not self.flight.puts
-        if self.is_up and (has_commits or (is_proven and lasted_ms >= limits.redial_max_ms)):
+        worked = has_commits or (is_proven and lasted_ms >= limits.redial_max_ms)
+        if is_standby or (self.is_up and worked):
             # A peer that closes the connection soon, or at every put, is dialled less and less
             # often. A login costs this queue manager much more time than its peer. The number of
             # records taken proves nothing, because the peer may invent it.
             self.attempts = 0
+        if self._is_stalled or not (self.is_up and worked):
+            self._passed += 1
         self._forget()
         self.error = why
         self._enter(LinkState.WAITING)
@@ -357,9 +370,10 @@ class Path:
             return
         self._enter(LinkState.DIALLING)
         addresses = self.link.addresses
-        # Each path begins at a different address, and tries the next one after a stall.
-        address = addresses[(self.index + self.stalls + self.attempts) % len(addresses)]
+        # Each path begins at a different address.
+        address = addresses[self._passed % len(addresses)]
         self.attempts += 1
+        self._is_stalled = False
         self._context.dials += 1
         self.dial = Dial(self.link.name, address, self._context.dials)
         self._context.outcome.effects.append(self.dial)

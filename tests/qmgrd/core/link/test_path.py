@@ -319,3 +319,80 @@ def test_report_of_unsent_messages_breaks_the_protocol(lines: Lines) -> None:
     assert one.goaway is not None
     assert one.goaway.code == ErrorCode.FIELD_INVALID
     assert two.ids() == [1]
+
+
+# -- several addresses, of which one is active
+
+
+def refuse(lines: Lines, goaway: m.Goaway | None) -> int:
+    """Refuses the open dial, and returns the time until the next one."""
+    dial, before_ms = lines.dials.pop(0), lines.now_ms
+    lines.manager.turns.intake.event(0, lambda broker: broker.dial_failed(dial, "no", goaway))
+    lines.turn()
+    while not lines.dials:
+        lines.turn(10)
+    return lines.now_ms - before_ms
+
+
+STANDBY = m.Goaway(ErrorCode.NOT_ACTIVE, "NYC is active at h:2")
+
+
+def test_standby_is_passed_over_at_once() -> None:
+    lines = Lines(Manager(), connections=1)
+    assert refuse(lines, STANDBY) <= 100
+    assert lines.dials[0].address == "h:2"
+
+
+def test_paths_whose_peer_has_only_standbys_dial_soon() -> None:
+    lines = Lines(Manager(), connections=1)
+    waits_ms = [refuse(lines, STANDBY) for _ in range(20)]
+    assert max(waits_ms) <= 100
+    assert lines.row["attempts"] == 1
+
+
+def test_standby_ends_a_long_wait() -> None:
+    lines = Lines(Manager(), connections=1, addresses=["h:1", "h:2", "h:3"])
+    assert max(refuse(lines, None) for _ in range(12)) > 1_000
+    assert refuse(lines, STANDBY) <= 100
+    assert refuse(lines, None) <= 200
+
+
+def test_path_stays_at_the_address_that_works() -> None:
+    lines = Lines(Manager(), connections=1)
+    refuse(lines, STANDBY)
+    lines.put(3)
+    (one,) = lines.up()
+    assert one.ids() == [1, 2, 3]
+    one.commit(3)
+    one.hang_up()
+    while not lines.dials:
+        lines.turn(10)
+    assert lines.dials[0].address == "h:2"
+    refuse(lines, None)
+    assert lines.dials[0].address == "h:1", "the takeover"
+    (again,) = lines.up(3)
+    assert [path["address"] for path in lines.row["paths"]] == ["h:1"]
+    lines.put(1)
+    assert again.ids() == [4]
+
+
+def test_all_paths_find_the_active_address(lines: Lines) -> None:
+    refuse(lines, STANDBY)
+    lines.turn(100)
+    lines.up()
+    assert [path["address"] for path in lines.row["paths"]] == ["h:2", "h:2"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_path_that_stalled_tries_the_next_address(commits: bool) -> None:
+    lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
+    lines.put(2)
+    (one,) = lines.up()
+    assert one.ids() == [1, 2]
+    if commits:
+        one.commit(1)
+    while not lines.dials:
+        lines.turn(50)
+    assert one.goaway is not None
+    assert one.goaway.code == ErrorCode.LINK_STALLED
+    assert lines.dials[0].address == "h:2"
