@@ -18,11 +18,13 @@ def address_of(directory: Path) -> str:
 
 
 @asynccontextmanager
-async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIterator[str]:
+async def serve(
+    directory: Path, *, tcp: bool = False, name: str = "QM1", **limits: Any
+) -> AsyncIterator[str]:
     """Runs a daemon on the store of *directory*, yields its address, and stops it cleanly."""
     config = Config.model_validate(
         {
-            "queue_manager": {"name": "QM1", "data_dir": directory},
+            "queue_manager": {"name": name, "data_dir": directory},
             "listen": {"tcp": ["127.0.0.1:0"] if tcp else []},
             "store": {"map_bytes": "256 MiB", "free_disk_min_bytes": 0},
             "limits": limits,

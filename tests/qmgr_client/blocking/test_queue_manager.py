@@ -45,6 +45,16 @@ def test_message_makes_a_round_trip(client: Client) -> None:
     assert client.admin.queue_show("Q")["depth"] == 0
 
 
+def test_client_finds_the_address_that_answers(tmp_path: Path) -> None:
+    with (
+        Server(tmp_path) as server,
+        connect(f"unix:{tmp_path}/none.sock,{server.address}") as client,
+    ):
+        assert client.name == "QM1"
+    with pytest.raises(ConnectFailed, match=r"none.sock: No such file or directory; unix:"):
+        connect(f"unix:{tmp_path}/none.sock,{server.address}").open()
+
+
 def test_refusal_has_its_code(client: Client) -> None:
     with pytest.raises(RequestError) as caught:
         client.put("NONE", b"x")

@@ -1,14 +1,18 @@
-"""Tests of the reasons for which a link cannot dial its peer."""
+"""Tests of the reasons for which a link cannot dial its peer, and of a peer with standbys."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qmgr_client.aio import connect
 from qmgr_config.link import LinkConfig
 from qmgrd.core.context.context import Dial
 from qmgrd.net import link_dial
 from qmgrd.net.link_dial import dial_link
+from tests.member import members, take_over
+from tests.qmgr_client.served import serve
 
 
 def effect(address: str) -> Dial:
@@ -51,3 +55,29 @@ async def test_address_with_tls_is_dialled_with_the_login(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(link_dial, "link_login", lambda login, address: None)
     assert await dialled({}, "tls:127.0.0.1:1", Tls()) == "tls:127.0.0.1:1 with None"
+
+
+async def test_link_follows_its_peer_over_takeovers(tmp_path: Path) -> None:
+    async with (
+        serve(tmp_path / "peer") as socket,
+        serve(tmp_path / "here", name="EWR") as own,
+        members(socket) as (one, two),
+        connect(socket) as there,
+        connect(own) as here,
+        asyncio.timeout(60),
+    ):
+        await there.admin.link_allow("EWR")
+        await there.admin.queue_create("Q")
+        await here.admin.link_create("QM1", [two.address, one.address])
+        await here.admin.queue_create("Q@QM1")
+        for number in range(4):
+            await here.put("Q@QM1", b"%d" % number)
+            message = await there.get("Q", wait_ms=20_000)
+            assert message is not None
+            assert message.body == b"%d" % number
+            await there.ack(message)
+            (path,) = (await here.admin.link_show("QM1"))["paths"]
+            assert path["address"] == one.address
+            await take_over(one, two)
+            one, two = two, one
+        assert not await there.get("Q")
