@@ -370,6 +370,9 @@ def test_addresses_of_a_link_may_be_a_list(at: Qmctl, peer: Daemon) -> None:
     while row["state"] != "up":
         row = at("link", "show", peer.name, "-o", "json").json
     assert [path["address"] for path in row["paths"]] == [peer.tcp]
+    listed = at("link", "ls").out
+    assert peer.tcp in listed
+    assert nobody not in listed
     many = ",".join(f"h:{n}" for n in range(1, 10))
     ended = at("link", "alter", peer.name, many, many)
     assert "18 addresses exceed the limit of 16" in ended.err

@@ -87,6 +87,7 @@ def ls(
 
     Conditions, order and columns apply to the outbound links. With a condition only outbound links
     are shown. Conditions support = != < <= > >=. Text matches patterns: --where 'link=N*'.
+    For a link that is up, the table has only the addresses in use.
 
     \b
     JSON: an array of objects, whose keys depend on their direction:
@@ -136,10 +137,17 @@ def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _list(listing: filters.Listing, found: Mapping[str, Any]) -> None:
     if found["links"] or not (found["inbound"] or found.get("allowed") or found.get("refused")):
-        listing.show(found["links"])
+        listing.show([_in_use(row) for row in found["links"]])
     inbound.show(found["inbound"], after=found["links"])
     inbound.show_allowed(found, after=found["links"] or found["inbound"])
     inbound.note_left_out(found)
+
+
+def _in_use(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns *row* with only the addresses of paths that are up, if any are."""
+    up = {path.get("address") for path in row.get("paths") or () if path.get("state") == "up"}
+    used = [address for address in row.get("addresses") or () if address in up]
+    return row | {"addresses": used} if used else row
 
 
 @command(watched=True)
