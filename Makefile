@@ -52,6 +52,11 @@ $(STAMP): requirements.lock pyproject.toml
 	esac
 	@command -v cc > /dev/null || { echo "setup: the power-cut test needs a C compiler"; $(call APT,build-essential); }
 	@command -v strace > /dev/null || { echo "setup: tests need strace, which makes system calls fail"; $(call APT,strace); }
+# The package would otherwise create a database cluster, and start it.
+	@ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v postgres > /dev/null || { \
+	    echo "setup: tests of the journal in PostgreSQL need its server"; clusters=/etc/postgresql-common/createcluster.d; \
+	    [ ! -w /etc ] || { mkdir -p $$clusters && echo 'create_main_cluster = false' > $$clusters/qmgrd.conf; }; \
+	    $(call APT,postgresql); rm -f $$clusters/qmgrd.conf; }
 	@echo "setup: the locked requirements (the first time takes one to three minutes, because PySpark is large)"
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
