@@ -5,11 +5,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from tests.postgres import Postgres
 
 # "ci" tries the same examples in each run. `--hypothesis-profile explore` tries new ones. No
 # example fails because the machine is busy.
@@ -66,3 +70,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Postgres"]:
+    """Yields a PostgreSQL server, which all tests of this process share."""
+    from tests.postgres import Postgres, unavailable  # Most tests do not need psycopg.
+
+    if reason := unavailable():
+        pytest.skip(reason)
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def journal_url(postgres: "Postgres") -> Iterator[str]:
+    """Yields the address of an empty database, which is deleted after the test."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)

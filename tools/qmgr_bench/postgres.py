@@ -278,7 +278,7 @@ class PostgresServer:
 
     def version(self) -> str | None:
         """Returns the version of the newest installed PostgreSQL, or None."""
-        path = _program("postgres")
+        path = program_path("postgres")
         return path and f"PostgreSQL {first_line(path, '--version').split()[2]}"
 
     def start(self, directory: Path) -> None:
@@ -295,7 +295,7 @@ class PostgresServer:
         if user is not None:
             shutil.chown(directory, user, user)
         data = directory / "data"
-        program, port = _program("initdb"), free_port()
+        program, port = program_path("initdb"), free_port()
         assert program is not None
         making = Program()
         words = [program, "-D", str(data), "-A", "trust", "-U", USER, "-E", "UTF8", "--no-locale"]
@@ -303,7 +303,7 @@ class PostgresServer:
         making.end()
         self.address = f"127.0.0.1:{port}"
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
-        words = [_program("postgres") or "", "-D", str(data), "-p", str(port), *settings]
+        words = [program_path("postgres") or "", "-D", str(data), "-p", str(port), *settings]
         self._program.start(words, directory, user=user)
         wait_for(self._program, self._is_up)
         sender = self.sender([bytes(256)] * GROUP)
@@ -352,7 +352,7 @@ class PostgresServer:
         return PostgresReceiver(log_in(self.address), prefetch, batch=self._batch)
 
 
-def _program(name: str) -> str | None:
+def program_path(name: str) -> str | None:
     """Returns the path of a PostgreSQL program. Debian does not install these programs on PATH."""
     found = sorted(BINARIES.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     return str(found[-1]) if found else shutil.which(name)

@@ -171,7 +171,7 @@ class Program:
         """Stops the program and its descendants, by force after STOP_MAX_S."""
         if self._process is None:
             return
-        known = [*_tree(self.pid)]
+        known = [*process_tree(self.pid)]
         self._process.send_signal(by)
         try:
             self._process.wait(STOP_MAX_S)
@@ -184,13 +184,13 @@ class Program:
         self._process = None
 
 
-def _tree(pid: int) -> Iterator[int]:
+def process_tree(pid: int) -> Iterator[int]:
     """Yields *pid* and the ids of its descendants."""
     yield pid
     with suppress(OSError):  # An ended process has no children.
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
-                yield from _tree(int(child))
+                yield from process_tree(int(child))
 
 
 def used_s(pid: int) -> dict[str, float]:
@@ -199,7 +199,7 @@ def used_s(pid: int) -> dict[str, float]:
     A parent's time includes the time of its ended children.
     """
     found: dict[str, float] = {}
-    for one in _tree(pid):
+    for one in process_tree(pid):
         with suppress(OSError):
             head, _, rest = Path(f"/proc/{one}/stat").read_text().rpartition(")")
             name = head.partition("(")[2]
