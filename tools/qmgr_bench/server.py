@@ -5,6 +5,7 @@ other servers are configured to do so.
 """
 
 import os
+import pwd
 import random
 import signal
 import socket
@@ -126,7 +127,7 @@ class Program:
         """Starts the program. The output is written to a file in *directory*.
 
         Args:
-            user: The user of the process, with only that user's groups. None: the current user.
+            user: The user of the process, with only that user's main group. None: the current user.
             environment: Further environment variables.
         """
         self._name = self._name or words[0].rpartition("/")[2]
@@ -139,7 +140,7 @@ class Program:
                 stderr=log,
                 cwd=directory,
                 user=user,
-                group=user,
+                group=None if user is None else pwd.getpwnam(user).pw_gid,
                 extra_groups=None if user is None else [],
                 env=os.environ | (environment or {}),
             )
