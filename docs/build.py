@@ -33,7 +33,7 @@ CONTENTS = {
         "history",
         "export",
     ],
-    "Operate": ["operating", "security", "configuration", "cli", "errors"],
+    "Operate": ["operating", "more-than-one-machine", "security", "configuration", "cli", "errors"],
     "Trust": ["PROMISES", "behaviour", "not-built", "benchmarks", "ledger"],
     "Look inside": [
         "ARCHITECTURE",

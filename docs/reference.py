@@ -63,6 +63,7 @@ NOUNS = {  # the headings of the error page, by the hundreds of the codes
     13: "History",
     14: "Work set aside",
     15: "Users and roles",
+    16: "Members of a queue manager",
 }
 
 

@@ -62,6 +62,9 @@ class MemoryStore:
                 self.rows[key] = value
         self._undo = {}
 
+    def reopen(self) -> None:
+        """Begins again, as a new process does after :meth:`abort`."""
+
     def failure(self, error: BaseException) -> StoreFailed | None:
         """Returns None: a store in memory is never full."""
         return None

@@ -73,16 +73,17 @@ class Postgres:
     The server may be started, stopped and killed any number of times. Its port never changes.
     """
 
-    def __init__(self, *, fsync: bool = False, parent: Path | None = None) -> None:
+    def __init__(self, *, fsync: bool = False, parent: Path | None = None, port: int = 0) -> None:
         """Prepares a server without data.
 
         Args:
             fsync: Whether a commit flushes to the disk. Without it, commits survive kill(), but no
                 power cut.
             parent: The directory for the data. The user of the server must be able to access it.
+            port: The port to listen on. 0: a free port.
         """
         self.fsync = fsync
-        self.port = free_port()
+        self.port = port or free_port()
         self._user = system_user()
         self._parent = parent
         self.directory = self._make_directory(parent or Path(SHORT))
@@ -229,15 +230,18 @@ class Postgres:
             connection.execute("SELECT pg_reload_conf()")
         self._wait_for(lambda: self.value("SELECT current_setting(%s)", name) == value)
 
-    def standby(self, name: str = "standby", *, synchronous: bool = False) -> "Postgres":
+    def standby(
+        self, name: str = "standby", *, synchronous: bool = False, port: int = 0
+    ) -> "Postgres":
         """Starts a copy of this server that receives its changes. close() also closes the copy.
 
         Args:
             name: The name of the copy (application_name).
             synchronous: Whether a commit waits from now on until the copy has stored it. Only one
                 copy can be synchronous.
+            port: The port of the copy. 0: a free port.
         """
-        copy = Postgres(fsync=self.fsync, parent=self._parent)
+        copy = Postgres(fsync=self.fsync, parent=self._parent, port=port)
         self._standbys.append(copy)
         source = f"{self.url}?application_name={name}"
         options = ["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf"]
@@ -262,6 +266,10 @@ class Postgres:
     def promote(self) -> None:
         """Makes a standby a primary, and waits until it accepts changes."""
         assert self.value("SELECT pg_promote(true, %s)", PATIENCE_S), self.log
+
+    def part(self, copy: "Postgres") -> None:
+        """Makes close() leave *copy* as it is, for example because the copy was promoted."""
+        self._standbys.remove(copy)
 
     def close(self) -> None:
         """Stops the server and its standbys at once, and deletes their data."""

@@ -149,6 +149,25 @@ class DurabilityConfig(Section):
     """The size of the journal's file when it is created, in bytes."""
 
 
+class JournalConfig(Section):
+    """[journal]"""
+
+    url: str = ""
+    """The PostgreSQL server that keeps the journal, in libpq's words. "" means a local file."""
+
+    member: Annotated[str, Field(max_length=200)] = ""
+    """The name of this process among all with the same journal. "" means HOST:DATA_DIR."""
+
+    addresses: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ()
+    """The addresses that standbys give to clients. Without any, those that it listens on."""
+
+    takeover_ms: Annotated[int, in_ms("1 s", "10 min")] = 10 * SECOND_MS
+    """The time without a record after which a standby becomes active, in ms."""
+
+    wait_ms: Annotated[int, in_ms("100 ms", "1 d")] = 10 * SECOND_MS
+    """The time for which requests wait for the server before they are refused, in ms."""
+
+
 class LimitsConfig(Section):
     """[limits]"""
 
@@ -361,6 +380,7 @@ class Config(Section):
     user_defaults: UserDefaults = UserDefaults()
     store: StoreConfig = StoreConfig()
     durability: DurabilityConfig = DurabilityConfig()
+    journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
     queue_defaults: QueueDefaults = QueueDefaults()
     producer: ProducerConfig = ProducerConfig()
@@ -385,6 +405,12 @@ class Config(Section):
                 "listen.tls: TLS needs a certificate: set tls.certificate and tls.key, or make a "
                 "certificate for a trial with qmctl tls init"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _journal_is_in_one_place(self) -> "Config":
+        if self.journal.url and not self.durability.journal:
+            raise ValueError("durability.journal: a journal at journal.url cannot be off")
         return self
 
     @model_validator(mode="after")

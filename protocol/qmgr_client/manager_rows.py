@@ -166,6 +166,37 @@ class CertificateRow(TypedDict):
     fingerprint: str  # its SHA-256 in hexadecimal digits
 
 
+class JournalMemberRow(TypedDict):
+    """A process that shares the journal of a queue manager."""
+
+    member: str
+    role: str  # active, standby, or away if it was not seen for 10 s
+    record: int  # last record that it had
+    behind: int  # number of records
+    addresses: list[str]
+    seen_ms: int
+
+
+class JournalRow(TypedDict):
+    """The journal of a queue manager. Only a journal on a server has more than its place."""
+
+    place: str  # none, file, postgresql
+    record: NotRequired[int]
+    epoch: NotRequired[int]
+    trouble: NotRequired[str]  # reason why the server does not answer, or empty
+    member: NotRequired[str]  # the active member
+    why: NotRequired[str]
+    since_us: NotRequired[int]
+    server: NotRequired[str]  # version of the server
+    synchronous_commit: NotRequired[str]
+    synchronous_standby_names: NotRequired[str]
+    fsync: NotRequired[str]
+    log_bytes: NotRequired[int]
+    base_record: NotRequired[int]
+    base_bytes: NotRequired[int]
+    members: NotRequired[list[JournalMemberRow]]
+
+
 class ManagerStatus(TypedDict):
     """The status of a queue manager."""
 
@@ -198,6 +229,7 @@ class ManagerStatus(TypedDict):
     certificates: list[CertificateRow]
     snapshot: SnapshotUnderWay | None
     snapshots: SnapshotSchedule
+    journal: JournalRow
 
 
 class ConnectionRow(TypedDict):

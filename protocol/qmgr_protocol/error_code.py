@@ -103,6 +103,10 @@ class ErrorCode(Coded):
         122, _LATER, "", "The process is a standby: another one is the active queue manager.",
         "Connect to the active one, which the text names. Clients and links with all addresses "
         "find it by themselves.")
+    JOURNAL_AWAY = (
+        123, _LATER, "", "The server of the journal does not answer, so nothing can be stored.",
+        "The text names the reason. Nothing acknowledged is lost, and clients send the rest again "
+        "when the server is back.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",
@@ -522,4 +526,8 @@ class ErrorCode(Coded):
         "The put would exceed the stored bytes of the user that created the queue.",
         "Get or purge messages of the queues of that user, or raise its limit: qmctl user alter "
         "USER --stored-bytes-max SIZE.")
+    # 1600: members
+    NO_STANDBY = (
+        1600, _NEVER, "", "No standby, or not the one of this name, can become active.",
+        "See: qmctl status. Start a standby with the same journal.url and queue_manager.name.")
     # fmt: on

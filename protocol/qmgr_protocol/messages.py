@@ -1014,6 +1014,19 @@ class AsideDrop(NamedTuple):
     number: U64
 
 
+@request(87, Need(Right.ADMIN), Growth.NOTHING)
+class SwitchOver(NamedTuple):
+    """Makes another member active, after a clean end. OK: {member, epoch, addresses}.
+
+    member: The member to become active. Empty means the standby with the most records.
+    epoch: The epoch that the sender knows. 0 means any. In a later epoch, nothing changes.
+    """
+
+    request_id: Id
+    member: Text = ""
+    epoch: U64 = 0
+
+
 @query(110, Need(Right.SHOW), is_long=True)
 class JobList(NamedTuple):
     """Lists jobs, including those that ended within the last hour. OK value: {jobs}."""
@@ -1484,6 +1497,7 @@ RequestWithId: TypeAlias = (
     | AsideList
     | AsideRetry
     | AsideDrop
+    | SwitchOver
     | JobList
     | JobShow
     | JobCancel

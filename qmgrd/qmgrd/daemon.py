@@ -8,6 +8,8 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
 from typing import Any
 
 import structlog
@@ -18,16 +20,17 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.access.token_renewal import OwnLogin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
-from qmgrd.core.context.context import Dial, Outcome
+from qmgrd.core.context.context import BeginSwitchOver, Dial, Outcome
 from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.door import Door
+from qmgrd.net.farewell import wait_for_peers
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.link_dial import dial_link
-from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
+from qmgrd.net.listener import Listener, ListenFailed, Sockets, bind, close_all, write_addresses
 from qmgrd.net.logins import login_at, logins_of
 from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.tls_files import TlsFiles
@@ -35,17 +38,19 @@ from qmgrd.net.tls_service import TlsService
 from qmgrd.net.token_keys import TokenKeys
 from qmgrd.net.unsent import Unsent
 from qmgrd.net.welcome import SOFTWARE, welcome_of
+from qmgrd.process.effects import Effects
+from qmgrd.process.facts import process_facts
+from qmgrd.process.failure import report_failure
+from qmgrd.process.journal_state import JournalState, moved, switch_over
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
 from qmgrd.process.turn_timer import TurnTimer
 from qmgrd.process.turn_times import TurnTimes
 from qmgrd.snapshot.service import SnapshotService
-from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
+from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.log import Fenced
 
 QUARANTINE_MS = 60_000
-# Time that peers have, when the daemon stops, to read the data written to them.
-DRAIN_MAX_MS = 2_000
-LEAVE_MAX_MS = 250  # time that peers then have to close their end of the connection
 LOOK_S = 1.0  # time between two checks of the connections
 
 log = structlog.get_logger()
@@ -66,29 +71,32 @@ class Daemon:
         token_keys: TokenKeys | None = None,
         *,
         is_maintenance: bool = False,
+        sockets: Sockets | None = None,
+        journal: JournalState | None = None,
     ) -> None:
-        self.config = config
-        self._is_maintenance = is_maintenance
+        self.config, self._is_maintenance = config, is_maintenance
+        self._store, self._sockets, self._journal = store, sockets, journal
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
-        self._store = store
         self._admission = ConnectionLimits(config.listen, QUARANTINE_MS, self.now_ms())
         self._sessions = self._admission.sessions
-        self._connections = 0
+        self._numbers = count(1)  # of connections
         self._recovery = Recovery(self._start_turns, self._now)
         self._turn_scheduled = False
-        self._turn_times = TurnTimes()
         self._tasks: asyncio.TaskGroup | None = None
-        self._dials: set[asyncio.Task[None]] = set()
+        self._turn_times = TurnTimes()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
         self._door = Door(lambda: self._turn_scheduled)
         self._tls = TlsService(tls or TlsFiles(config.tls), self, self._door, self._in_turn)
         self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
+        self._effects = Effects(self._dial, self._switch_over, self._snapshots.take)
         self._started_ms = self.now_ms()
         # Sessions that are not read until the turns have caught up.
         self._ahead: set[SocketSession] = set()
         self._turns = self._start_turns()
+        if journal is not None:
+            self._turns.intake.event(0, journal.report_start)
         self._timer = TurnTimer(
             lambda: self._turns.next_timer_ms(), lambda: self._now().ms, self.want_turn
         )
@@ -99,12 +107,8 @@ class Daemon:
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake, self._sessions)
-        self.unsent = Unsent(
-            half_bytes,
-            limits.whole_max_bytes + FRAME_OVERHEAD_BYTES,
-            limits.liveness_ms,
-            self._sessions,
-        )
+        longest_bytes = limits.whole_max_bytes + FRAME_OVERHEAD_BYTES
+        self.unsent = Unsent(half_bytes, longest_bytes, limits.liveness_ms, self._sessions)
 
     def now_ms(self) -> int:
         """Returns the monotonic clock in milliseconds."""
@@ -131,7 +135,9 @@ class Daemon:
     def _set_clock(self, boot: Boot) -> Now:
         mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000
         downtime_max_ms = self.config.queue_manager.downtime_max_ms
-        self._clock = StoreClock(boot.clock_ms, boot.wall_us, downtime_max_ms, mono_ms, wall_us)
+        away_us, self._store.away_us = self._store.away_us, None  # It counts once.
+        last_us = boot.wall_us if away_us is None else wall_us - away_us
+        self._clock = StoreClock(boot.clock_ms, last_us, downtime_max_ms, mono_ms, wall_us)
         self._welcome = welcome_of(self.config, boot)
         return self._now()
 
@@ -139,26 +145,18 @@ class Daemon:
         return self._clock.now(self.now_ms(), time.time_ns() // 1000)
 
     def _facts(self) -> dict[str, Any]:
-        times = os.times()
-        space = self._store.space()
-        return {
+        facts = {
             "software": SOFTWARE,
-            "pid": os.getpid(),
-            "uptime_ms": self.now_ms() - self._started_ms,
-            "cpu_ms": round((times.user + times.system) * 1000),
             "connections": self._admission.open_count,
-            "store_used_bytes": space.used_bytes,
-            "store_map_bytes": space.map_bytes,
-            "disk_free_bytes": space.disk_free_bytes,
             "listening": self.addresses,
-            "turn_longest_us": self._turn_times.take_longest_us(),
-            "turn_times_us": self._turn_times.histogram(),
             "certificates": self._tls.facts(),
-        } | self._snapshots.facts()
+        }
+        uptime_ms = self.now_ms() - self._started_ms
+        facts |= process_facts(self._store, self._turn_times, uptime_ms) | self._snapshots.facts()
+        return facts | (self._journal.facts() if self._journal else {})
 
     def _facts_of(self, connection: int) -> dict[str, Any]:
-        session = self._sessions.get(connection)
-        return {} if session is None else session.facts
+        return self._sessions[connection].facts if connection in self._sessions else {}
 
     async def run(self) -> None:
         """Serves until :meth:`stop`.
@@ -167,12 +165,11 @@ class Daemon:
             ListenFailed: The daemon cannot listen on an address.
             StoreFailed: The store failed. Stored data is intact, and a restart may help.
         """
-        self._loop = asyncio.get_running_loop()
-        loop = self._loop
+        loop = self._loop = asyncio.get_running_loop()
         self._store.go_ahead(loop.call_soon_threadsafe, loop.call_later, self._landed)
         try:
-            listeners = await listen(
-                self.config,
+            sockets = self._sockets or await bind(self.config)
+            listeners = sockets.listeners(
                 self._door,
                 lambda: SocketSession(self, self._make_peer),
                 lambda: self._tls.accept(self._make_peer),
@@ -180,6 +177,8 @@ class Daemon:
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered, so the stop is a clean one.
             raise
+        if self._sockets is None:
+            sockets.close()  # The listeners have copies.
         self.addresses = [listener.name for listener in listeners]
         write_addresses(self.config.queue_manager.data_dir, self.addresses)
         log.info(
@@ -197,6 +196,7 @@ class Daemon:
             await self._serve(listeners)
         finally:
             self._snapshots.close()
+            self._timer.cancel()
             await self._admission.cut_off_all()
         if self._failure is not None:
             raise self._failure
@@ -210,12 +210,13 @@ class Daemon:
             if not self._is_maintenance:
                 self._snapshots.look()
             self.want_turn()
-            await self._stopped.wait()
-            for listener in listeners:
-                listener.close()
+            try:
+                await self._stopped.wait()
+            finally:
+                close_all(listeners)
             if self._failure is None:
                 await self._finish()
-            for task in (*beats, *self._dials):
+            for task in (*beats, *self._effects.tasks):
                 task.cancel()
 
     def stop(self) -> None:
@@ -231,7 +232,7 @@ class Daemon:
 
     def _turn(self) -> None:
         self._turn_scheduled = False
-        if self._failure is not None or self._stopped.is_set():
+        if self._failure is not None or self._stopped.is_set() or not self._store.may_begin():
             return
         self._run_turn()
         if self._turns.has_work:
@@ -267,6 +268,8 @@ class Daemon:
             self._fail(failed)
         if self._turns.has_work:
             self.want_turn()
+        else:
+            self._timer.set()  # It may have rung while no turn could begin.
 
     def _release_all(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
@@ -274,12 +277,10 @@ class Daemon:
             self._turn_times.end(time.monotonic_ns())
 
     def _fail(self, error: BaseException) -> None:
-        if isinstance(error, StoreReplaced):
-            log.error("stopping: the store was taken away", error=str(error))
-        else:
-            log.error("stopping: stored data is intact; start the daemon again", error=str(error))
+        report_failure(error, self._notifier)
+        if isinstance(error, Fenced):
+            self._say_goodbye(moved(error, self.config.queue_manager.name))
         self._failure = error
-        self._notifier.send("STOPPING=1", status=f"failed: {error}")
         self._stopped.set()
 
     def _release(self, outcome: Outcome) -> None:
@@ -292,31 +293,29 @@ class Daemon:
         for note in outcome.notes:
             self._admission.log.write_note(note)
         for effect in outcome.effects:
-            if isinstance(effect, Dial) and self._tasks is not None:
-                task = self._tasks.create_task(self._dial(effect))
-                self._dials.add(task)
-                task.add_done_callback(self._dials.discard)
-            elif not isinstance(effect, Dial):
-                self._snapshots.take(effect)
+            self._effects.start(effect, self._tasks)
 
     def _make_peer(
         self, session: SocketSession, dial: Dial | None = None, own_login: OwnLogin | None = None
     ) -> Peer:
-        self._connections += 1
         return Peer(
-            self._connections,
+            next(self._numbers),
             self._turns.intake,
             self.config.limits,
             self._welcome,
             self._turns.tokens,
             self.now_ms(),
             dial=dial,
-            admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
+            admit=partial(self._admit, session),
             admit_user=self._admit_user,
             has_token=lambda: self._admission.with_token.add(session),
             login=None if dial else login_at(self._logins, session),
             own_login=own_login,
         )
+
+    def _admit(self, session: SocketSession, hello: m.Hello) -> m.Goaway | None:
+        refusal = self._journal.refusal() if self._journal is not None else None
+        return refusal or self._admission.admit(session, hello, self.now_ms())
 
     def _admit_user(self, user: str) -> m.Goaway | None:
         access = self._turns.broker.users.accesses.get(user)
@@ -365,6 +364,12 @@ class Daemon:
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
 
+    async def _switch_over(self, wanted: BeginSwitchOver) -> None:
+        result = await switch_over(self._journal, wanted)
+        self._in_turn(lambda broker: broker.admin.answer_switch_over(wanted, result.answer))
+        if result.is_begun:  # The last turns send the answer.
+            self._stopped.set()
+
     def _in_turn(self, call: Callable[[Broker], None]) -> None:
         self._turns.intake.event(0, call)
         self.want_turn()
@@ -378,11 +383,8 @@ class Daemon:
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
             self._admission.keep_out(guilty, now_ms)
-        goaway = m.Goaway(
-            ErrorCode.INTERNAL_ERROR, "internal error; the queue manager restarts", 100
-        )
-        for session in list(self._sessions.values()):
-            session.say_goodbye(goaway)
+        why = "internal error; the queue manager restarts"
+        self._say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, why, 100))
         if is_lost:
             self._fail(failed)
             return
@@ -391,9 +393,14 @@ class Daemon:
             self._timer.cancel()  # The restart has set the store clock again.
             self.frames.intake = self._turns.intake
         except Exception as error:  # The same bug or damage also makes the start fail.
-            self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))
+            why = f"cannot restart: {type(error).__name__}: {error}"
+            self._fail(error if isinstance(error, Fenced) else StoreFailed(why))
         else:
             self.want_turn()
+
+    def _say_goodbye(self, goaway: m.Goaway) -> None:
+        for session in list(self._sessions.values()):
+            session.say_goodbye(goaway)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4
@@ -416,17 +423,16 @@ class Daemon:
         """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
-            now_ms = self.now_ms()
-            self._admission.tick(now_ms)
+            self._admission.tick(self.now_ms())
+            if self._journal is not None and (goaway := self._journal.refusal()):
+                self._say_goodbye(goaway)
             self.frames.tick()
             self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:
                 self.want_turn()  # Room may now be available for waiting requests.
 
     async def _finish(self) -> None:
-        """Processes the received requests, sends goodbyes, and gives peers a little time to read
-        them.
-        """
+        """Processes the received requests, and gives peers a little time to read goodbyes."""
         for session in self._sessions.values():
             session.pause_reading()
         while self._turns.intake and self._failure is None:
@@ -441,9 +447,4 @@ class Daemon:
             return
         for outcome in outcomes:
             self._release(outcome)
-        goodbye_ms = self.now_ms()
-        while self._sessions and (waited_ms := self.now_ms() - goodbye_ms) < DRAIN_MAX_MS:
-            unwritten = any(s.unwritten_bytes() for s in self._sessions.values())
-            if waited_ms > LEAVE_MAX_MS and not unwritten:
-                break
-            await asyncio.sleep(0.01)
+        await wait_for_peers(self._sessions, self.now_ms)

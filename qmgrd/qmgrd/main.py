@@ -5,6 +5,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,9 @@ def run(arguments: list[str]) -> int:
         return EXIT_OK
     logs.configure(config.log, sys.stderr)
     descriptors.raise_limit(config.listen)
+    loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
+    if config.journal.url:
+        return _share(config, (tls, token_keys), loop_factory, options)
     try:
         store = open_store(config.queue_manager.data_dir, config.store.map_bytes, config.durability)
     except (StoreFailed, StoreIsSnapshot, StoreLocked, StoreMissing, StoreUnreadable) as error:
@@ -110,7 +114,6 @@ def run(arguments: list[str]) -> int:
         where = error.filename or config.queue_manager.data_dir
         log.error("cannot open the store", why=f"{where}: {error.strerror}")
         return EXIT_STORE
-    loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
     try:
         with closing(store), closing(Notifier(os.environ)) as notifier:
             return _serve(config, store, (tls, token_keys), notifier, loop_factory, options)
@@ -152,7 +155,7 @@ def _serve(
         return EXIT_STORE
     try:
         with short_collections(), asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(_until_signal(daemon))
+            runner.run(_until_signal(daemon.run, daemon.stop))
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))
         return EXIT_LISTEN
@@ -167,7 +170,50 @@ def _serve(
     return EXIT_OK
 
 
-async def _until_signal(daemon: Daemon) -> None:
+def _share(
+    config: Config,
+    files: tuple[TlsFiles, TokenKeys],
+    loop_factory: Any,
+    options: argparse.Namespace,
+) -> int:
+    """Runs a member of a queue manager whose journal is on a server."""
+    try:
+        from qmgrd.engine.server import ServerUnusable
+        from qmgrd.member.member import MemberProcess
+    except ImportError as error:
+        why = f"journal.url needs psycopg ({error}): pip install 'qmgrd-all[postgresql]'"
+        log.error("cannot use the journal", why=why)
+        return EXIT_CONFIG
+    with closing(Notifier(os.environ)) as notifier:
+
+        async def serve() -> None:
+            member = MemberProcess(config, notifier, *files, is_maintenance=options.maintenance)
+            await _until_signal(member.run, member.stop)
+
+        try:
+            with short_collections(), asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner.run(serve())
+        except ListenFailed as error:
+            log.error("cannot listen", why=str(error))
+            return EXIT_LISTEN
+        except ServerUnusable as error:
+            log.error("cannot use the journal", why=str(error))
+            return EXIT_STORE
+        except (StoreFailed, StoreForeign, RowDamaged, StoreIsSnapshot, StoreLocked) as error:
+            log.error("cannot use the store", why=str(error))
+            return EXIT_STORE
+        except TurnFailed:
+            return EXIT_FAILED
+        except OSError as error:
+            log.error("cannot use the store", why=f"{error.filename or ''}: {error.strerror}")
+            return EXIT_STORE
+    log.info("stopped")
+    return EXIT_OK
+
+
+async def _until_signal(
+    run: Callable[[], Coroutine[Any, Any, None]], stop_run: Callable[[], None]
+) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -176,11 +222,11 @@ async def _until_signal(daemon: Daemon) -> None:
             # The second signal stops the daemon immediately.
             signal.signal(number, lambda *_: os._exit(EXIT_FAILED))
         log.info("stopping")
-        daemon.stop()
+        stop_run()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    await daemon.run()
+    await run()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.access.login import Login, Logins
 from qmgrd.core.access.origin import Origin
-from qmgrd.core.context.context import Dial, Outcome, TakeSnapshot
+from qmgrd.core.context.context import BeginSwitchOver, Dial, Outcome, TakeSnapshot
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.verify.definitions import check_definitions
@@ -199,6 +199,8 @@ class Siege:
         if isinstance(effect, TakeSnapshot):
             connection, request_id = effect.connection, effect.request_id
             intake.event(0, lambda broker: broker.answer_snapshot(connection, request_id, {}))
+        elif isinstance(effect, BeginSwitchOver):
+            intake.event(0, lambda broker: broker.admin.answer_switch_over(effect, {}))
         elif isinstance(effect, Dial):
             if self.rng.random() < 0.2:
                 intake.event(0, lambda broker: broker.dial_failed(effect, "no listener"))

@@ -229,6 +229,8 @@ MESSAGES: dict[str, m.Message] = {
     "AsideList after a number": m.AsideList(12, 17, 100),
     "AsideRetry": m.AsideRetry(13, 17),
     "AsideDrop": m.AsideDrop(14, 17),
+    "SwitchOver": m.SwitchOver(14),
+    "SwitchOver to a member": m.SwitchOver(14, "nyc2", 3),
     "JobList": m.JobList(15),
     "JobShow": m.JobShow(15, (3 << 40) + 1),
     "JobCancel": m.JobCancel(15, (3 << 40) + 1),

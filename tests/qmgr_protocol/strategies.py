@@ -141,6 +141,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "until": st.integers(0, 2**63 - 1),
     "cursor": NAMES,
     "position": st.integers(0, 2**63 - 1),
+    "member": TEXTS,
+    "epoch": U64,
 }
 # Valid values of fields that belong to a single message
 _MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}

@@ -28,6 +28,7 @@ NOUNS = {
     13: "history",
     14: "items set aside",
     15: "users and roles",
+    16: "members",
 }
 # Reason codes of MQ that several of our codes share
 SHARED = {

@@ -146,7 +146,7 @@ def test_each_request_that_an_ok_answers_has_its_value() -> None:
         if found.request and found.request.answered_by in (AnsweredBy.OK, AnsweredBy.DELIVER)
     }
     assert values().keys() == expected
-    assert len(expected) == 72, f"found {len(expected)} requests"
+    assert len(expected) == 73, f"found {len(expected)} requests"
 
 
 def test_value_is_nil_where_the_declaration_says_so() -> None:

@@ -21,7 +21,8 @@ from qmgrd.core.jobs.due_work import DueWork
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
-from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.net import farewell
+from qmgrd.net.listener import ListenFailed
 from qmgrd.process.recovery import RECOVERIES_MAX
 from qmgrd.store.lmdb_store import StoreReplaced
 from tests.disk_stores import disk_store
@@ -224,7 +225,7 @@ async def test_stop_says_goodbye_after_the_last_answers(tmp_path: Path) -> None:
 async def test_stop_does_not_wait_for_a_client_that_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemons, "DRAIN_MAX_MS", 50)
+    monkeypatch.setattr(farewell, "DRAIN_MAX_MS", 50)
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)
         await wire.ask(m.QueueCreate, "Q")
@@ -254,7 +255,7 @@ async def test_stop_does_not_wait_for_a_dial(tmp_path: Path) -> None:
                 link = {"addresses": [f"127.0.0.1:{port}"]}
                 assert (await wire.ask(m.LinkCreate, "FAR", link))["state"] == "dialling"
                 await wire.close()
-                while not here.daemon._dials:
+                while not here.daemon._effects.tasks:
                     await asyncio.sleep(0)
                 async with asyncio.timeout(5):
                     await here.stop()
@@ -709,43 +710,6 @@ async def test_invalid_address_is_reported_and_has_no_other_effect(
             await asyncio.sleep(0)
         assert row["error"].startswith(f"{address}: ")
         await wire.close()
-
-
-async def test_link_dials_even_if_a_client_connects_during_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A turn before the tasks exist would lose the dials of the start."""
-    far: asyncio.Queue[None] = asyncio.Queue()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far.put_nowait(None)
-        writer.close()
-
-    server = await asyncio.start_unix_server(answer, str(tmp_path / "far"))
-    async with running(tmp_path) as here:
-        wire = await Wire.connect(here.address)
-        await wire.ask(m.LinkCreate, "FAR", {"addresses": [f"unix:{tmp_path}/far"]})
-        await far.get()
-        await wire.close()
-    while not far.empty():
-        far.get_nowait()
-    early: list[Wire] = []
-
-    async def listen_slowly(*arguments: Any) -> Any:
-        found = await listen(*arguments)
-        early.append(await Wire.connect(f"unix:{tmp_path}/qmgrd.sock"))
-        early[0].send(m.Status(1))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        return found
-
-    monkeypatch.setattr(daemons, "listen", listen_slowly)
-    async with running(tmp_path):
-        await early[0].next(m.Ok)
-        await far.get()
-        await early[0].close()
-    server.close()
-    await server.wait_closed()
 
 
 async def test_refused_request_is_an_answer_not_an_end(tmp_path: Path) -> None:

@@ -262,3 +262,45 @@ def test_disk_that_fails_at_the_last_checkpoint_is_an_error(
     monkeypatch.setattr(JournalStore, "close", fail)
     assert run(["--name", "QM1", "--data-dir", str(tmp_path / "qm1")]) == EXIT_STORE
     assert "the disk failed" in capsys.readouterr().err
+
+
+# -- a journal on a server
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense=1", "journal.url is not valid"),
+        ("postgresql://nobody@{host}/missing", "the server of the journal"),
+    ],
+)
+def test_server_that_cannot_keep_the_journal_ends_the_start(
+    url: str,
+    words: str,
+    tmp_path: Path,
+    journal_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    host = journal_url.partition("@")[2].partition("/")[0]
+    monkeypatch.setenv("QMGRD_JOURNAL__URL", url.format(host=host))
+    assert run(options(tmp_path)) == EXIT_STORE
+    said = capsys.readouterr().err
+    assert "cannot use the journal" in said
+    assert words in said
+
+
+def test_store_with_a_local_journal_is_refused_by_a_member(
+    tmp_path: Path,
+    journal_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    JournalStore(tmp_path, 1 << 28, 1 << 20).close()
+    with_turns = JournalStore(tmp_path, 1 << 28, 1 << 20)
+    with_turns.begin().put(b"key", b"value")
+    with_turns.commit()
+    with_turns.close()
+    monkeypatch.setenv("QMGRD_JOURNAL__URL", journal_url)
+    assert run(options(tmp_path)) == EXIT_STORE
+    assert "are not those of the journal at journal.url" in capsys.readouterr().err

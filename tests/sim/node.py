@@ -152,6 +152,9 @@ class Node:
 
     def start(self, crash: str = "") -> None:
         """Boots from the store, or crashes before or after the boot is durable."""
+        self.store.crash = ""
+        if self.starts:
+            self.store.reopen()
         self.store.crash = crash
         self.starts += 1
         # The random parts are the id of a new store, and the salt of any other start.

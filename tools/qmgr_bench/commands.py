@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_client.address import split
 from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
 from qmgr_tools.cli import completion, option, output
 from qmgr_tools.cli import humanize as humanize
@@ -269,6 +268,8 @@ def _measure(call: Call, ca_file: Path | None, **given: Any) -> None:
             why = f"the address {call.address()} does not use TLS"
             raise usage(f"cannot {doing}", why, "write tls: before the address")
         call = replace(call, tls=replace(call.target().tls or KeptTls(), ca_file=str(ca_file)))
+    from qmgr_client.address import split  # It is not needed for --help.
+
     if len(split(call.address())) > 1:
         raise usage(f"cannot {doing}", "it measures one process", "give the active one's address")
     call.check(doing)

@@ -24,14 +24,23 @@ from qmgr_tools.link import allow as link_allow
 from qmgr_tools.link import link
 from qmgr_tools.link import show as link_show
 from qmgr_tools.link.doctor import doctor as link_doctor
-from qmgr_tools.manager import apply, aside, audit, connection, events, explain, status
+from qmgr_tools.manager import apply, aside, audit, connection, events, explain, status, switch_over
 from qmgr_tools.message import browse, message
 from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
 from qmgr_tools.republish import republish
 from qmgr_tools.republish import send as republish_send
 from qmgr_tools.role import role
-from qmgr_tools.store import export, history, report, snapshot, snapshot_list, snapshot_prune, store
+from qmgr_tools.store import (
+    export,
+    history,
+    journal,
+    report,
+    snapshot,
+    snapshot_list,
+    snapshot_prune,
+    store,
+)
 from qmgr_tools.subscription import alter as subscription_alter
 from qmgr_tools.subscription import consume as subscription_consume
 from qmgr_tools.subscription import subscription
@@ -191,6 +200,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
     },
     "The queue manager": {
         "status": status.status,
+        "switch-over": switch_over.switch_over,
         "top": top.top,
         "events": events.events,
         "audit": audit.audit,
@@ -221,6 +231,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "export": export.export,
         "report": report.report,
         "store": group("Stopped stores, and snapshots", verify=store.verify, stat=store.stat),
+        "journal": group("Journals of stopped queue managers", move=journal.move),
     },
     "This program": {
         "context": group(

@@ -304,6 +304,25 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin, UsersAdmin):
         """
         return self._call(self._aio.aside_drop(number))
 
+    def switch_over(self, member: str = "", epoch: int = 0) -> dict[str, Any]:
+        """Makes another member of the queue manager active.
+
+        The answer arrives before the active member ends. The client then connects to the next
+        active member, if it has its address.
+
+        Args:
+            member: The member to become active. Empty means the standby with the most records.
+            epoch: The epoch in the status, so that a request that is sent again has no effect. 0
+                means any.
+
+        Returns:
+            The ``member`` to become active, its ``addresses``, and the ``epoch`` that ends.
+
+        Raises:
+            RequestError: NO_STANDBY if no member, or not this one, can become active.
+        """
+        return self._call(self._aio.switch_over(member, epoch))
+
     def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
         """Writes a snapshot and returns its manifest.
 

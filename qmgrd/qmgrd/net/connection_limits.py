@@ -25,7 +25,7 @@ LOOPBACK = ("127.", "::ffff:127.", "::1/")  # All processes on this machine have
 RETRY_MS = 1_000
 KNOWN_MAX = 4_096  # networks from which a user has logged in; the oldest one is forgotten
 _LINK = "link"  # in the quarantine, the place of links that this daemon dials
-_ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
+_ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, ErrorCode.NOT_ACTIVE, 0}
 
 
 class ConnectionLimits:

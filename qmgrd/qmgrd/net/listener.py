@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -61,10 +61,7 @@ class Listener:
     @property
     def name(self) -> str:
         """The address in the form that a client would use."""
-        if self.is_known:
-            return f"unix:{self._socket.getsockname()}"
-        address = str(Address(*self._socket.getsockname()[:2]))
-        return f"tls:{address}" if self._is_tls else address
+        return name_of(self._socket, is_tls=self._is_tls)
 
     def close(self) -> None:
         """Stops listening. Accepted connections stay open."""
@@ -134,16 +131,50 @@ class Listener:
         self._retry = self._loop.call_later(RETRY_S, self._watch)
 
 
-async def listen(
-    config: Config, door: Door, protocol: Protocol, tls_protocol: Protocol | None = None
-) -> list[Listener]:
-    """Returns a listener for each address.
+def name_of(sock: socket.socket, *, is_tls: bool) -> str:
+    """Returns the address of a listening socket in the form that a client would use."""
+    if sock.family == socket.AF_UNIX:
+        return f"unix:{sock.getsockname()}"
+    address = str(Address(*sock.getsockname()[:2]))
+    return f"tls:{address}" if is_tls else address
 
-    Args:
-        config: The addresses.
-        door: Decides when a connection is accepted.
-        protocol: Creates the session of a connection without TLS.
-        tls_protocol: Creates the session of a connection with TLS. Required if an address uses TLS.
+
+class Sockets:
+    """The listening sockets of a process. Connections wait in them while nobody listens."""
+
+    def __init__(self, sockets: list[tuple[socket.socket, bool]]) -> None:
+        self._sockets = sockets
+
+    @property
+    def names(self) -> list[str]:
+        """The addresses, in the form that a client would use."""
+        return [name_of(sock, is_tls=is_tls) for sock, is_tls in self._sockets]
+
+    def listeners(
+        self, door: Door, protocol: Protocol, tls_protocol: Protocol | None = None
+    ) -> list[Listener]:
+        """Returns a listener for each socket. The sockets stay open when the listeners close.
+
+        Args:
+            door: Decides when a connection is accepted.
+            protocol: Creates the session of a connection without TLS.
+            tls_protocol: Creates the session of a connection with TLS. Required if an address uses
+                TLS.
+        """
+        secure = tls_protocol or protocol
+        return [
+            Listener(sock.dup(), door, secure if is_tls else protocol, is_tls=is_tls)
+            for sock, is_tls in self._sockets
+        ]
+
+    def close(self) -> None:
+        """Closes the sockets. Connections that wait in them are lost."""
+        for sock, _ in self._sockets:
+            sock.close()
+
+
+async def bind(config: Config) -> Sockets:
+    """Returns a listening socket for each address.
 
     Raises:
         ListenFailed: The error message states the address, the reason and the remedy.
@@ -158,14 +189,15 @@ async def listen(
         if config.unix_path is not None:
             sockets.append((_bind_unix(config.unix_path), False))
     except ListenFailed:
-        for sock, _ in sockets:
-            sock.close()
+        Sockets(sockets).close()
         raise
-    secure = tls_protocol or protocol
-    return [
-        Listener(sock, door, secure if is_tls else protocol, is_tls=is_tls)
-        for sock, is_tls in sockets
-    ]
+    return Sockets(sockets)
+
+
+def close_all(listeners: Iterable[Listener]) -> None:
+    """Stops listening. Accepted connections stay open."""
+    for listener in listeners:
+        listener.close()
 
 
 def write_addresses(data_dir: Path, addresses: list[str]) -> None:

@@ -26,6 +26,7 @@ class Notifier:
         path = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + path[1:] if path.startswith("@") else path
         self._socket: socket.socket | None = None
+        self._alive: asyncio.TimerHandle | None = None
         if path:
             with suppress(OSError):
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -57,10 +58,12 @@ class Notifier:
         self.send(*states, status=status)
 
     def signal_alive(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Signals the watchdog as long as *loop* runs."""
+        """Signals the watchdog as long as *loop* runs. Calling this again has no further effect."""
         if self.watchdog_ms:
+            if self._alive is not None:
+                self._alive.cancel()
             self.send("WATCHDOG=1", wait_s=0)
-            loop.call_later(self.watchdog_ms / 2000, self.signal_alive, loop)
+            self._alive = loop.call_later(self.watchdog_ms / 2000, self.signal_alive, loop)
 
     def close(self) -> None:
         """Stops sending notifications."""

@@ -45,7 +45,14 @@ class SnapshotService:
         self._schedule = SnapshotTimetable(config.snapshots, config.queue_manager.name, data_dir)
         self._timer: asyncio.TimerHandle | None = None
         self.give_way = self._snapshotter.give_way
-        self.close = self._snapshotter.close
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Ends the copy that is being made, and the schedule."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._snapshotter.close()
 
     def facts(self) -> dict[str, Any]:
         """Returns the progress of the current snapshot, and the state of the schedule."""
@@ -61,6 +68,8 @@ class SnapshotService:
         self._look_again()
 
     def _look_again(self) -> None:
+        if self._is_closed:
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)

@@ -13,10 +13,11 @@ from qmgr_protocol.codec import pack, unpack
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
-from qmgrd.store.journal import EPOCH_BYTES, FILE, JournalFile, JournalMissing
+from qmgrd.store.journal import EPOCH_BYTES, FILE, JournalElsewhere, JournalFile, JournalMissing
 
 CONTENT_MAX_BYTES = 1 << 31
-_ROW = struct.Struct(f">{EPOCH_BYTES}sQ?")
+_ROW = struct.Struct(f">{EPOCH_BYTES}sQB")
+_IS_LAST, _IS_ON_SERVER = 1, 2
 
 
 class Checkpoint(NamedTuple):
@@ -25,6 +26,7 @@ class Checkpoint(NamedTuple):
     epoch: bytes  # the epoch of the records after it
     number: int
     is_last: bool  # whether the journal has no later turn
+    is_on_server: bool = False  # whether the journal is a log on a server
 
 
 def read_checkpoint(tx: Transaction) -> Checkpoint | None:
@@ -34,12 +36,16 @@ def read_checkpoint(tx: Transaction) -> Checkpoint | None:
         RowDamaged: The row is damaged.
     """
     row = rows.find(tx, keys.CHECKPOINT)
-    return None if row is None else Checkpoint(*_ROW.unpack(row))
+    if row is None:
+        return None
+    epoch, number, flags = _ROW.unpack(row)
+    return Checkpoint(epoch, number, bool(flags & _IS_LAST), bool(flags & _IS_ON_SERVER))
 
 
 def write_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> None:
     """Stores *checkpoint* in the transaction that has its turns."""
-    rows.put(tx, keys.CHECKPOINT, _ROW.pack(*checkpoint))
+    flags = _IS_LAST * checkpoint.is_last | _IS_ON_SERVER * checkpoint.is_on_server
+    rows.put(tx, keys.CHECKPOINT, _ROW.pack(checkpoint.epoch, checkpoint.number, flags))
 
 
 def content_of(changes: list[bytes | None]) -> bytes:
@@ -53,14 +59,15 @@ def content_of(changes: list[bytes | None]) -> bytes:
 
 def apply(
     content: bytes, put: Callable[[bytes, bytes], object], delete: Callable[[bytes], object]
-) -> None:
-    """Makes the changes of a record."""
+) -> int:
+    """Makes the changes of a record, and returns their number."""
     changes = unpack(content, CONTENT_MAX_BYTES)
     for key, value in zip(changes[::2], changes[1::2], strict=True):
         if value is None:
             delete(key)
         else:
             put(key, value)
+    return len(changes) // 2
 
 
 def finish_journal(tx: Transaction, directory: Path, *, was_used: bool) -> int:
@@ -80,6 +87,8 @@ def finish_journal(tx: Transaction, directory: Path, *, was_used: bool) -> int:
     checkpoint = read_checkpoint(tx)
     if checkpoint is None or checkpoint.is_last:
         return 0
+    if checkpoint.is_on_server:
+        raise JournalElsewhere(directory)
     path, last = directory / FILE, checkpoint.number
     if path.exists():
         journal = JournalFile(path)

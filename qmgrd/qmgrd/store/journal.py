@@ -72,6 +72,16 @@ class JournalMissing(JournalUnreadable):
         )
 
 
+class JournalElsewhere(JournalUnreadable):
+    """The journal is on a server, so a local one must not go on with the store."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"the journal of {directory} is on a server: give journal.url, or move the journal "
+            "back to a local file with qmctl journal move"
+        )
+
+
 class JournalFile:
     """The file of the journal, which one process uses.
 

@@ -1,4 +1,4 @@
-"""A store whose turns a redo journal makes durable; LMDB's transaction stays open over many turns.
+"""A store whose turns a redo journal in a local file makes durable.
 
     turn 18 ─▶ changes in the open transaction ─▶ record 18 on disk ─▶ outcome of turn 18
     turn 19 ─▶ ...
@@ -14,14 +14,9 @@ The records are written on another thread, one at a time. So the journal never h
 without record *n* (journal.py), and outcomes leave in the order of their turns. If a record fails,
 nothing of its turns or of later ones leaves, and the daemon ends.
 
-A checkpoint takes the place of the record of its turn. It waits for the record on its way. It is
-due when the records since the last one reach a number of bytes. After each checkpoint, this number
-is changed so that the next one takes as long as wanted: CHECKPOINT_S, or the time of FLUSHES
-flushes where the disk is slow. It is also due if the pages that the turns may have changed need
-more than a share of the free space, because LMDB writes each changed page to a free place. So in a
-nearly full store, each turn is a checkpoint. So is a turn whose record does not fit into the
-journal, or would take longer than the flush that it saves: LMDB flushes twice, but it writes each
-message only once.
+A checkpoint (recorded_store.py) takes the place of the record of its turn. It waits for the record
+on its way. So a turn is a checkpoint if its record does not fit into the journal, or would take
+longer than the flush that it saves: LMDB flushes twice, but it writes each message only once.
 
 An abort discards the open transaction with all turns since the checkpoint. The next turn replays
 them from the journal, as a start does. Turns that were not on their way to the disk are lost, but
@@ -35,41 +30,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from qmgrd.core.layout.kv import Space, StoreFailed
-from qmgrd.core.limits.room import PAGE_BYTES
+from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.store.checkpoint import Checkpoint, apply, content_of, read_checkpoint, write_checkpoint
-from qmgrd.store.flush_time import FlushTime
 from qmgrd.store.journal import (
     EPOCH_BYTES,
     FILE,
+    JournalElsewhere,
     JournalFile,
     JournalMissing,
     JournalUnreadable,
     create_journal,
 )
-from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore, Pin, StoreReplaced
+from qmgrd.store.lmdb_store import LOCK_FILE, Pin, StoreReplaced
 from qmgrd.store.recorded import RecordedTransaction, size_of
-
-CHECKPOINT_S = 0.002
-FLUSHES = 4
-LIMIT_LEAST_BYTES = 256 << 10  # records between two checkpoints, at least
-# Turns wait for a record that is on its way longer. Otherwise, outcomes would fill the memory while
-# the disk hangs.
-FLIGHT_MAX_S = 0.25
-# After a record has landed, the next one waits for this part of a flush. Otherwise, the puts that
-# follow the answers would miss it, and only every second record would have puts of a client.
-GATHER_SHARE = 4
-FREE_SHARE = 4  # bytes of free space per byte of pages that the open transaction may have changed
-PAGES_PER_CHANGE = 2  # pages that the change of one row may change: the leaf, and one above it
+from qmgrd.store.recorded_store import FLIGHT_MAX_S, GATHER_SHARE, RecordedStore
 
 
-class JournalStore(LmdbStore):
+class JournalStore(RecordedStore):
     """An LMDB store with a redo journal.
 
-    Invariant: ``_number`` is the last record that was begun. It is durable, or it is on its way as
-    ``_flight``. The transaction ``_open``, if it exists, has its turns and those that wait for the
-    next record. Turns wait only while a record is on its way, or shortly after it has landed
-    (``_gathers``). The journal has all records since the last checkpoint, ``_stored``.
+    Invariant: record ``_number`` is durable, or it is on its way as ``_flight``. Turns wait only
+    while a record is on its way, or shortly after it has landed (``_gathers``). The journal has all
+    records since the last checkpoint.
     """
 
     def __init__(self, directory: Path, map_bytes: int, journal_bytes: int) -> None:
@@ -87,41 +69,12 @@ class JournalStore(LmdbStore):
         self._was_used = (directory / LOCK_FILE).exists()
         super().__init__(directory, map_bytes)
         self._path, self._journal_bytes = directory / "store" / FILE, journal_bytes
-        self._main = self._env.open_db(None)  # the only database; a transaction has its size
         self._journal: JournalFile | None = None
-        self._open: RecordedTransaction | None = None
-        self._is_turn = self._is_failed = False
         self._epoch = b""  # the epoch of this start, or b"" before the first checkpoint
-        self._number = self._stored = 0
-        # The records since the last checkpoint, their changes, and the limit of the records.
-        self._since_bytes = self._since_changes = 0
-        self._limit_bytes = LIMIT_LEAST_BYTES
-        self._flush = FlushTime()
-        self._free_bytes = map_bytes  # the free space when it was last asked for
-        # The changes of the turns that wait until no record is on its way, and their size.
-        self._waiting: list[bytes | None] = []
-        self._waiting_bytes = 0
         self._flight: Future[None] | None = None  # the record that is on its way
         self._flight_s = 0.0  # the time when it was sent
         self._gathers = False  # whether the waiting turns wait a little longer
         self._thread: ThreadPoolExecutor | None = None
-
-    def begin(self) -> RecordedTransaction:
-        """Opens the transaction of a turn.
-
-        Raises:
-            StoreReplaced: The file of the store was removed. Committed data would be lost.
-            StoreFailed: The store or its journal failed.
-        """
-        assert not self._is_turn, "a transaction is open"
-        if self._is_failed:
-            raise StoreFailed("the store failed before: start the daemon again")
-        self._check_file()
-        if self._open is None:
-            self._open = self._begun()
-        self._open.rows_used = 0
-        self._is_turn = True
-        return self._open
 
     def go_ahead(
         self,
@@ -146,7 +99,7 @@ class JournalStore(LmdbStore):
         Raises:
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
-        self._end_turn()
+        self._end_turn(self._size_of_turn())
         self.settle()
 
     def commit_soon(self) -> int:
@@ -159,21 +112,16 @@ class JournalStore(LmdbStore):
         Raises:
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
-        self._end_turn()
+        self._end_turn(self._size_of_turn())
         if not self._may_go_on() or self._is_due():
             self.settle()
         elif self._waiting and self._flight is None and not self._gathers:
             self._send_off()
         return self._number + bool(self._waiting)
 
-    def _end_turn(self) -> None:
-        tx, self._is_turn = self._open, False
-        assert tx is not None, "commit without begin"
-        self._since_changes += len(tx.changes) // 2
-        if self._flight is not None:
-            self._waiting_bytes += size_of(tx.changes)
-        self._waiting += tx.changes
-        tx.changes.clear()
+    def _size_of_turn(self) -> int:
+        """Returns the size of the turn's changes if it may have to wait for a record."""
+        return 0 if self._flight is None or self._open is None else size_of(self._open.changes)
 
     def _may_go_on(self) -> bool:
         if self._thread is None or not self._flush.lets_turns_go_on():
@@ -249,19 +197,13 @@ class JournalStore(LmdbStore):
             raise self._failed(error) from error
         self.durable = self._number
 
-    def _forget_waiting(self) -> None:
-        self._waiting.clear()
-        self._waiting_bytes = 0
-
     def abort(self) -> None:
         """Discards the turn, and those that are not on their way to the disk.
 
         The next turn replays those since the last checkpoint.
         """
-        self._is_turn, self._open = False, None
         with suppress(StoreFailed):  # The next turn reports it.
             self._land()
-        self._forget_waiting()
         super().abort()
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> Pin:
@@ -307,18 +249,6 @@ class JournalStore(LmdbStore):
                 self._journal.close()
             super().close()
 
-    def _space(self) -> Space:
-        space = super()._space()
-        self._free_bytes = min(
-            space.map_bytes - space.used_bytes, space.disk_free_bytes + space.file_free_bytes
-        )
-        return space
-
-    def _stat(self) -> dict[str, int]:
-        if self._open is None:
-            return super()._stat()
-        return self._open.stat(self._main)
-
     def _check_file(self) -> None:
         super()._check_file()
         if self._journal is not None and self._journal.is_removed():
@@ -343,37 +273,23 @@ class JournalStore(LmdbStore):
         self._flush.measured(time.perf_counter() - start_s, len(content))
         return True
 
-    def _failed(self, error: Exception) -> StoreFailed:
-        self._is_failed = True
-        return StoreFailed(f"the outcome of a turn is unknown: {error}")
-
     def _is_due(self) -> bool:
-        since_bytes = self._since_bytes + self._waiting_bytes
-        if not self._epoch or since_bytes >= self._limit_bytes:
-            return True
-        pages = self._since_changes * PAGES_PER_CHANGE + since_bytes // PAGE_BYTES
-        return pages * PAGE_BYTES * FREE_SHARE > self._free_bytes
-
-    def _begun(self) -> RecordedTransaction:
-        """Returns a new transaction with all turns that are durable."""
-        super().begin()
-        assert self._txn is not None
-        tx = RecordedTransaction(self._txn)
-        try:
-            self._replay(tx)
-        except (OSError, JournalUnreadable) as error:
-            super().abort()
-            why = f"{self._path}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            raise StoreFailed(why) from error
-        except BaseException:
-            super().abort()
-            raise
-        return tx
+        return not self._epoch or super()._is_due()
 
     def _replay(self, tx: RecordedTransaction) -> None:
         if self._epoch and self._number == self._stored:
             return  # The journal is empty.
+        try:
+            self._apply_records(tx)
+        except OSError as error:
+            raise StoreFailed(f"{self._path}: {error.strerror}") from error
+        except JournalUnreadable as error:
+            raise StoreFailed(str(error)) from error
+
+    def _apply_records(self, tx: RecordedTransaction) -> None:
         checkpoint = read_checkpoint(tx) or Checkpoint(b"", 0, is_last=True)
+        if checkpoint.is_on_server and not checkpoint.is_last:
+            raise JournalElsewhere(self._path.parent)
         self._number = self._stored = checkpoint.number
         journal = self._opened(checkpoint)
         if checkpoint.is_last:
@@ -406,11 +322,7 @@ class JournalStore(LmdbStore):
         assert self._journal is not None
         start_s = time.perf_counter()
         self._commit()
-        took_s = time.perf_counter() - start_s
-        wanted_s = max(CHECKPOINT_S, self._flush.seconds * FLUSHES)
-        limit = int(self._limit_bytes * min(max(wanted_s / took_s, 0.25), 2.0))
-        most = self._journal.size_bytes // 2
-        self._limit_bytes = min(max(limit, LIMIT_LEAST_BYTES), most)
+        self._took(time.perf_counter() - start_s, self._journal.size_bytes // 2)
 
     def _commit(self, *, is_last: bool = False) -> None:
         tx, self._open = self._open, None

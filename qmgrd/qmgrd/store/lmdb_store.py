@@ -129,6 +129,7 @@ class LmdbStore:
     """An LMDB environment and its one write transaction."""
 
     durable = 0  # Without a journal, each turn is durable when its commit returns.
+    away_us: int | None = None  # The time since the last turn, if another clock measured it.
     look_ms = 20  # In this time, even a fast disk is not filled by much (puts/store_room.py).
 
     def __init__(self, directory: Path, map_bytes: int) -> None:
@@ -207,6 +208,10 @@ class LmdbStore:
             txn.commit()
         except lmdb.Error as error:
             raise StoreFailed(f"the outcome of a commit is unknown: {error}") from error
+
+    def may_begin(self) -> bool:
+        """Returns whether a turn may begin."""
+        return True
 
     def commit_soon(self) -> int:
         """Commits, and returns the number of a durable record."""

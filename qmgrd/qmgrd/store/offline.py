@@ -17,7 +17,8 @@ from pathlib import Path
 
 import lmdb
 
-from qmgrd.store.checkpoint import finish_journal, read_checkpoint
+from qmgrd.store.checkpoint import Checkpoint, finish_journal, read_checkpoint, write_checkpoint
+from qmgrd.store.files import sync
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable, map_bytes
 from qmgrd.store.journal import FILE
@@ -78,14 +79,48 @@ class OfflineStore:
         finally:
             fcntl.flock(self._lock_fd, fcntl.LOCK_SH)
 
-    def _has_journal(self) -> bool:
+    def checkpoint(self) -> Checkpoint | None:
+        """Returns the place in the journal up to which the store has all turns.
+
+        Raises:
+            RowDamaged: The row is damaged.
+        """
         image = open_image(self.data)
         try:
             with image.transaction() as tx:
-                checkpoint = read_checkpoint(tx)
+                return read_checkpoint(tx)
         finally:
             image.close()
-        return checkpoint is not None and not checkpoint.is_last
+
+    def copy_to(self, new: Path, checkpoint: Checkpoint) -> Path:
+        """Writes a copy of the store with another checkpoint to the new directory *new*.
+
+        Returns the data file of the copy.
+
+        Raises:
+            StoreUnreadable: The store cannot be read, or the copy cannot be written.
+        """
+        copy, size = new / DATA_FILE, map_bytes(self.data)
+        try:
+            new.mkdir(0o700)
+            with (
+                _opened(self.data.parent, size, is_reader=True) as env,
+                open(copy, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file,
+            ):
+                env.copyfd(file.fileno(), compact=True)
+            with _opened(new, size) as env, env.begin(write=True) as txn:
+                write_checkpoint(LmdbTransaction(txn), checkpoint)
+            sync(copy)
+            sync(new)
+        except (OSError, lmdb.Error) as error:
+            raise StoreUnreadable(self.data, f"it cannot be copied to {new}: {error}") from error
+        return copy
+
+    def _has_journal(self) -> bool:
+        checkpoint = self.checkpoint()
+        if checkpoint is None or checkpoint.is_on_server:  # A standby is as new as its last record.
+            return False
+        return not checkpoint.is_last
 
 
 @contextmanager
@@ -111,6 +146,12 @@ def offline_store(directory: Path) -> Iterator[OfflineStore]:
         yield OfflineStore(data, fd)
     finally:
         os.close(fd)
+
+
+def _opened(folder: Path, size: int, *, is_reader: bool = False) -> lmdb.Environment:
+    return lmdb.open(
+        str(folder), map_size=size, max_dbs=0, readonly=is_reader, lock=not is_reader, lib_version=0
+    )
 
 
 def _data_in(directory: Path) -> Path:

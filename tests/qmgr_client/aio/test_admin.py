@@ -207,6 +207,7 @@ ROW = {"job": 7}
         (lambda x: x.admin.job_list(), m.JobList(1), {"jobs": [ROW]}, [ROW]),
         (lambda x: x.admin.job_show(7), m.JobShow(1, 7), ROW, ROW),
         (lambda x: x.admin.job_cancel(7), m.JobCancel(1, 7), ROW, ROW),
+        (lambda x: x.admin.switch_over("nyc2", 3), m.SwitchOver(1, "nyc2", 3), ROW, ROW),
     ],
 )
 @pytest.mark.parametrize("is_blocking", [False, True])

@@ -111,6 +111,8 @@ def test_unknown_outcome_is_said_to_be_one() -> None:
         (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED),
         (ErrorCode.SHUTTING_DOWN, Exit.UNAVAILABLE),
         (ErrorCode.NOT_ACTIVE, Exit.UNAVAILABLE),
+        (ErrorCode.JOURNAL_AWAY, Exit.UNAVAILABLE),
+        (ErrorCode.NO_STANDBY, Exit.REFUSED),
         (ErrorCode.QUEUE_EXISTS, Exit.REFUSED),
         (ErrorCode.QUEUE_NOT_EMPTY, Exit.REFUSED),
         (ErrorCode.QUEUE_FULL, Exit.REFUSED),

@@ -194,6 +194,8 @@ class Manager:
         self.store.abort()
         if isinstance(self.store, LmdbStore):
             self.store = reopened(self.store)
+        else:
+            self.store.reopen()
         self.advance(away_ms)
         self.start()
 

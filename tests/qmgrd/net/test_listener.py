@@ -12,8 +12,16 @@ from structlog.testing import capture_logs
 from qmgr_config.model import Config
 from qmgrd.net import listener as listeners_
 from qmgrd.net.door import Door
-from qmgrd.net.listener import OPENING_MAX, Listener, ListenFailed, listen
+from qmgrd.net.listener import OPENING_MAX, Listener, ListenFailed, Protocol, bind
 from tests.qmgrd.descriptors import none_left
+
+
+async def listen(config: Config, door: Door, protocol: Protocol) -> list[Listener]:
+    """Returns a listener for each address of *config*."""
+    sockets = await bind(config)
+    listeners = sockets.listeners(door, protocol)
+    sockets.close()
+    return listeners
 
 
 def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:

@@ -185,3 +185,14 @@ def test_daemon_that_cannot_start_is_never_ready(
         assert manager.hears_nothing()
     finally:
         daemon.close()
+
+
+async def test_second_call_adds_no_signs_of_life(make: Make, manager: ServiceManager) -> None:
+    """A member calls it again each time that its role changes."""
+    loop = asyncio.get_running_loop()
+    notifier = make(environ(manager, WATCHDOG_USEC="60000000"))
+    notifier.signal_alive(loop)
+    first = notifier._alive
+    notifier.signal_alive(loop)
+    assert first is not None
+    assert first.cancelled()

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from qmgr_config.model import DurabilityConfig
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import StoreFailed
-from qmgrd.store import flush_time, journal_store
+from qmgrd.store import flush_time
 from qmgrd.store.journal import BLOCK_BYTES, FILE
 from qmgrd.store.journal_store import JournalStore
 from qmgrd.store.lmdb_store import LmdbStore
@@ -243,39 +243,6 @@ def test_failed_write_of_a_record_has_an_unknown_outcome(
     again = opened(killed(store, tmp_path))
     assert rows(again)[b"\x10a"] in (b"1", b"2")
     again.close()
-
-
-class Clock:
-    """A clock on which each period between two looks takes *tick_s*."""
-
-    def __init__(self, tick_s: float) -> None:
-        self.tick_s = tick_s
-        self.now_s = 0.0
-
-    def perf_counter(self) -> float:
-        self.now_s += self.tick_s
-        return self.now_s
-
-
-@pytest.mark.parametrize(
-    ("flushes", "tick_s", "limit_bytes"),
-    [
-        (0, 2 * journal_store.CHECKPOINT_S, journal_store.LIMIT_LEAST_BYTES),
-        (0, journal_store.CHECKPOINT_S / 2, 16 << 20),
-        (4, 2 * journal_store.CHECKPOINT_S, 16 << 20),  # a slow disk, where a record takes as long
-    ],
-)
-def test_checkpoints_are_as_long_as_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes: int, tick_s: float, limit_bytes: int
-) -> None:
-    monkeypatch.setattr(journal_store, "FLUSHES", flushes)
-    monkeypatch.setattr(journal_store, "time", Clock(tick_s))
-    store = opened(tmp_path / "large", 32 << 20)
-    store._limit_bytes = 1 << 20
-    for _ in range(150):
-        put(store, a=bytes(200_000))
-    assert store._limit_bytes == pytest.approx(limit_bytes, rel=1e-4)
-    store.close()
 
 
 def test_record_that_takes_longer_than_a_flush_is_a_checkpoint(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from qmgrd.core.layout.kv import StoreFailed
-from qmgrd.store import flush_time, journal_store
+from qmgrd.store import flush_time, recorded_store
 from qmgrd.store.journal import BLOCK_BYTES
 from qmgrd.store.journal_store import JournalStore
 from tests.slow_disk import SlowDisk, SlowStore, slow_store
@@ -220,7 +220,7 @@ def test_turns_wait_while_the_disk_hangs(slow: Slow, monkeypatch: pytest.MonkeyP
     store._flush.seconds = 1.0
     assert turn(store, 1) > store.durable
     assert turn(store, 2) > store.durable
-    store._flight_s -= journal_store.FLIGHT_MAX_S
+    store._flight_s -= recorded_store.FLIGHT_MAX_S
     assert turn(store, 3) == store.durable
     assert turn_after_a_kill(store) == 3
 

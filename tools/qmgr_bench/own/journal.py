@@ -26,7 +26,7 @@ from qmgr_protocol import messages as m
 QUEUE = "JOURNAL"
 KILL_AFTER_S = 0.5
 # The daemon without checkpoints after its first one.
-NEVER = "from qmgrd.store import journal_store as s; s.LIMIT_LEAST_BYTES = 1 << 40; "
+NEVER = "from qmgrd.store import recorded_store as s; s.LIMIT_LEAST_BYTES = 1 << 40; "
 WITHOUT = (*QMGRD[:-1], NEVER + QMGRD[-1])
 LARGE = {"QMGRD_DURABILITY__JOURNAL_BYTES": "1 GiB"}
 P99_MAX, START_MAX_MS, REPLAY_MIN_PER_S = 1.5, 1_000, 200_000

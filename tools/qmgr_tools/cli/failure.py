@@ -81,6 +81,7 @@ _UNAVAILABLE = {
     ErrorCode.PEER_KEPT_OUT,
     ErrorCode.SHUTTING_DOWN,
     ErrorCode.NOT_ACTIVE,
+    ErrorCode.JOURNAL_AWAY,
     ErrorCode.CONNECTIONS_EXHAUSTED,
     ErrorCode.USER_CONNECTIONS_EXHAUSTED,
 }

@@ -8,6 +8,7 @@ import typer
 from qmgr_config.units import ms_text
 from qmgr_tools.cli import humanize, option, output, watch
 from qmgr_tools.cli.command import Call, command
+from qmgr_tools.manager import journal
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -65,6 +66,7 @@ FACTS = (
     output.size("store_used_bytes", "store used"),
     output.size("store_map_bytes", "store limit"),
     output.size("disk_free_bytes", "disk free"),
+    *journal.FACTS,
     output.Column("snapshot", "snapshot", _in_progress),
     output.Column("snapshots", "snapshots", _scheduled),
     output.duration("cpu_ms", "processor time"),
@@ -120,6 +122,18 @@ def status(call: Call, wait: Wait = 0) -> None:
                                      keep, next_us; last (null, or taken_us,
                                      directory, messages, data_bytes); failures
                                      since then, and why
+      journal                        place: none, file or postgresql
+                                     if postgresql, also: member (the active
+                                     one), why, since_us and epoch of its
+                                     takeover; record (the last); trouble (why
+                                     the server does not answer, or ""); server
+                                     (its version) and its settings fsync,
+                                     synchronous_commit and
+                                     synchronous_standby_names; log_bytes;
+                                     base_record (0: no base), base_bytes;
+                                     members: an array of member, role (active,
+                                     standby, away), record, behind (records),
+                                     addresses, seen_ms
       turn_longest_us                the longest turn since the last status
       turn_times_us                  pairs since the start: [time in us, number of
                                      shorter turns]
@@ -140,4 +154,10 @@ def status(call: Call, wait: Wait = 0) -> None:
     def ask(client: "Client") -> dict[str, Any]:
         return where() | client.admin.status()
 
-    watch.follow(call, doing, ask, lambda row: output.facts(FACTS, row))
+    watch.follow(call, doing, ask, _show)
+
+
+def _show(row: dict[str, Any]) -> None:
+    found = row.get("journal") or {}
+    output.facts(FACTS, row | journal.facts(found))
+    journal.show_members(found)

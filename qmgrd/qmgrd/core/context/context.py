@@ -1,7 +1,7 @@
 """The state that all parts of the core share: the open turn and its effects."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
@@ -46,6 +46,18 @@ class TakeSnapshot(NamedTuple):
     rate_bytes: int = 0  # the limit in bytes per second; 0 means the configured limit
 
 
+class BeginSwitchOver(NamedTuple):
+    """A request of a client to make another member active."""
+
+    connection: int
+    request_id: int
+    member: str  # the member to become active; "" means any standby
+    epoch: int  # the epoch that the client knows; 0 means any
+
+
+Effect: TypeAlias = Dial | TakeSnapshot | BeginSwitchOver
+
+
 class Note(NamedTuple):
     """An event for the log."""
 
@@ -60,7 +72,7 @@ class Outcome(NamedTuple):
 
     sends: list[tuple[int, m.Message]]  # the messages to send, as pairs of connection and message
     closes: list[tuple[int, m.Goaway]]
-    effects: list[Dial | TakeSnapshot]
+    effects: list[Effect]
     notes: list[Note]
 
 

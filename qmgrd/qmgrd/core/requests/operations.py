@@ -152,6 +152,7 @@ def _of_operators(parts: Services) -> Iterator[_Row]:
     admin, aside, connections = (parts.admin, AsideAdmin(parts), parts.connections)
     yield row(m.Status, admin.status)
     yield row(m.Snapshot, admin.snapshot)
+    yield row(m.SwitchOver, admin.switch_over)
     yield row(m.ConnectionList, connections.connection_list)
     yield row(m.ConnectionClose, connections.connection_close)
     yield row(m.AsideList, aside.aside_list)

@@ -1,4 +1,4 @@
-"""Handles operators' requests about queues, status and snapshots."""
+"""Handles operators' requests about queues, status, snapshots and members."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from qmgrd.core.access.users import Users
 from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.attribute import INHIBITS
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context.context import Context, TakeSnapshot
+from qmgrd.core.context.context import BeginSwitchOver, Context, TakeSnapshot
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import browse
@@ -25,7 +25,7 @@ from qmgrd.core.queue.selection import selection
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.page import page, shown
 from qmgrd.core.sessions.removal import Removal
-from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.session import Session, error_of
 from qmgrd.core.sessions.streams import Streams
 
 ORIGINS_SHOWN = 1_000
@@ -190,6 +190,20 @@ class QueueAdmin:
         # The snapshot contains the turn number, so this turn must change the store.
         context.wrote = True
         context.outcome.effects.append(wanted)
+
+    def switch_over(self, session: Session, message: m.SwitchOver) -> None:
+        """Makes the shell begin a switch-over. The shell replies before this member ends."""
+        wanted = BeginSwitchOver(
+            session.connection, message.request_id, message.member, message.epoch
+        )
+        self._context.outcome.effects.append(wanted)
+
+    def answer_switch_over(self, wanted: BeginSwitchOver, result: Any) -> None:
+        """Answers a request to switch over with its value or a RequestError."""
+        connection, request_id = wanted.connection, wanted.request_id
+        is_error = isinstance(result, RequestError)
+        answer = error_of(request_id, result) if is_error else m.Ok(request_id, result)
+        self._context.send(connection, answer)
 
     def browse(self, session: Session, message: m.Browse) -> None:
         """Reads messages without leasing them."""

@@ -15,7 +15,7 @@ REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not 
 def test_each_request_has_a_handler() -> None:
     kinds = [kind for kind, _ in _rows(Manager().turns.broker.services)]
     assert set(kinds) == REQUESTS | {m.Piece, SettlePart, UnitPutPart}
-    assert len(kinds) == 81
+    assert len(kinds) == 82
 
 
 def test_no_request_has_two_handlers() -> None:

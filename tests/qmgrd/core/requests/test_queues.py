@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.context.context import Note, TakeSnapshot
+from qmgrd.core.context.context import BeginSwitchOver, Note, TakeSnapshot
 from qmgrd.core.requests import queues as admin
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -163,6 +163,20 @@ def test_snapshot_is_the_shells_to_take_of_a_turn_of_its_own(app: Client) -> Non
     (wanted,) = app.manager.turn().effects
     assert wanted == TakeSnapshot(app.peer.number, 50, "/backup/1", turn + 1)
     assert app.ask(m.Status)["turn"] == turn + 1
+
+
+def test_switch_over_is_the_shells(manager: Manager, app: Client) -> None:
+    app.send(m.SwitchOver(50, "nyc2", 3))
+    (wanted,) = manager.turn().effects
+    assert wanted == BeginSwitchOver(app.peer.number, 50, "nyc2", 3)
+    error = RequestError(ErrorCode.NO_STANDBY, "no standby")
+    admin = manager.turns.broker.admin
+    manager.turns.intake.event(0, lambda _: admin.answer_switch_over(wanted, {"member": "nyc2"}))
+    manager.turns.intake.event(0, lambda _: admin.answer_switch_over(wanted, error))
+    manager.turn()
+    ok, failed = app.hear()
+    assert ok == m.Ok(50, {"member": "nyc2"})
+    assert (failed.request_id, failed.code, failed.text) == (50, 1600, "no standby")
 
 
 def test_snapshot_is_answered_when_it_is_written(manager: Manager, app: Client) -> None:

@@ -135,6 +135,7 @@ def _samples() -> Iterator[Sample]:
     yield Sample(m.AsideList(2))
     yield Sample(m.AsideRetry(2, 1))
     yield Sample(m.AsideDrop(2, 1))
+    yield Sample(m.SwitchOver(2, "nyc2"))
     yield Sample(m.JobList(2))
     yield Sample(m.JobShow(2, 1))
     yield Sample(m.JobCancel(2, 1))
