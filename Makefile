@@ -104,8 +104,8 @@ figures: setup ## write the results of the last bench to docs/benchmarks.md, doc
 sim: setup ## simulate SEEDS=n networks, beginning with seed START=n
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)
 
-crash: setup ## kill and check the real daemon CYCLES=n times; LINK=1: with links over a bad network
-	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
+crash: setup ## kill and check real daemons CYCLES=n times; LINK=1: linked ones; SHARED=1: members
+	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link) $(if $(SHARED),--shared)
 
 hostile: setup ## attack the real daemon with hostile clients for MINUTES=n; SEED=, ONLY=kinds
 	@$(BIN)/python -m tests.process.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \

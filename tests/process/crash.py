@@ -19,6 +19,10 @@ acknowledged message is lost, every duplicate is flagged, and no unknown message
 must be intact. The command prints one summary line. After any fault it exits with 1 and prints the
 seed.
 
+With ``--shared``, the daemons are three members of one queue manager, whose journal is on a
+PostgreSQL server. The faults also concern this server, see shared.py. There are no links and no
+guests. At the end, the log must have no gap, and the stores of all members must be equal.
+
 With ``--link``, the daemons are linked in both directions over several connections, and the network
 between them has faults, see link_load.py.
 """
@@ -29,13 +33,15 @@ import random
 import shutil
 import sys
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_demo.cluster import Node
 from qmgr_demo.security import Security, User
 from qmgrd.verify.verify import verify
+from tests.postgres import Postgres
 from tests.process.group_load import USER as GROUPS
 from tests.process.group_load import GroupLoad
 from tests.process.guest_load import QUEUE as GUEST_QUEUE
@@ -47,10 +53,17 @@ from tests.process.kill import kill_some
 from tests.process.link_faults import drawn
 from tests.process.link_load import LinkLoad, report
 from tests.process.load import CONSUMER, PRODUCER, Load
+from tests.process.shared import Shared
+from tests.process.shared import drawn as drawn_shared
 from tests.process.topic_load import USER as TOPICS
 from tests.process.topic_load import TopicLoad
 from tests.process.unit_load import USER as UNITS
 from tests.process.unit_load import UnitLoad
+
+UP_MAX_S = 60  # the time in which a member becomes active after a fault
+MOVES_MAX_S = 5.0  # the time in which the load connects again
+SHARED_BACKLOG_MAX = 5_000  # The drain would take long, because a record is slower than a flush.
+Strike: TypeAlias = Callable[[str], Awaitable[None]]  # causes a fault of a kind
 
 
 class Loads(NamedTuple):
@@ -180,13 +193,18 @@ def main() -> int:
     parser.add_argument(
         "--link", action="store_true", help="test links in both directions over a faulty network"
     )
+    parser.add_argument("--shared", action="store_true", help="test members that share a journal")
+    parser.add_argument("--broken", default="", help="the bug of the members: see member.py")
     options = parser.parse_args()
     if options.cycles < 1:
         parser.error("--cycles must be positive")
     seed = random.randrange(2**32) if options.seed is None else options.seed
+    print(f"seed={seed}", flush=True)
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
     run = linked if options.link else unlinked
+    if options.shared:
+        run = partial(shared, broken=options.broken)
     try:
         return run(options.dir.resolve(), options.cycles, seed)
     except Exception:
@@ -205,12 +223,101 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
     """Runs the campaign of one link and all other loads; returns 0 if the ledgers balance."""
     began = time.monotonic()
     loads = asyncio.run(campaign(directory, cycles, seed))
+    found = [str(one) for name in ("HUB", "EDGE") for one in verify(directory / name).findings.kept]
+    return judged(loads, found, f"crash: cycles={cycles} seed={seed}", began)
+
+
+def shared(directory: Path, cycles: int, seed: int, broken: str = "") -> int:
+    """Runs the campaign of three members on one server; returns 0 if the ledgers balance."""
+    manager = Shared(directory, Postgres(fsync=True), seed, broken)
+    plan = drawn_shared(random.Random(seed), cycles)
+    return endured(manager, plan, manager.strike, f"crash: shared cycles={cycles} seed={seed}")
+
+
+def endured(manager: Shared, plan: Sequence[str], strike: Strike, summary: str) -> int:
+    """Causes the faults of *plan* under load, and closes *manager*.
+
+    Prints the faults and a line that begins with *summary*; returns 0 if there are no faults.
+    """
+    began = time.monotonic()
+    try:
+        loads = asyncio.run(shared_campaign(manager, plan, strike))
+        found = manager.faults + manager.store_faults()
+        return judged(loads, found, f"{summary} {manager.counted()}", began)
+    except Exception:
+        print("\n".join(manager.faults), file=sys.stderr)
+        raise
+    finally:
+        manager.close()
+
+
+async def shared_campaign(manager: Shared, plan: Sequence[str], strike: Strike) -> Loads:
+    """Runs the load during the faults of *plan*; returns the results."""
+    rng = random.Random(manager.seed)
+    manager.start()
+    async with manager.connect("crash") as client:
+        await client.admin.queue_create("LOCAL", accounting="on")
+    seeds = iter(partial(rng.randrange, 2**32), -1)
+    loads = Loads(
+        [Load(manager, manager, "LOCAL", "LOCAL", next(seeds), backlog_max=SHARED_BACKLOG_MAX)],
+        UnitLoad(manager.address, next(seeds)),
+        GroupLoad(manager.address, next(seeds)),
+        TopicLoad(manager.address, next(seeds)),
+        [],
+        [HistoryLoad(manager, next(seeds))],
+    )
+    async with asyncio.TaskGroup() as tasks:
+        (export,) = loads.exports
+        tasks.create_task(export.run())
+        await _strike_all(rng, manager, plan, strike, loads)
+        export.stopping.set()
+    await asyncio.to_thread(manager.stop)
+    return loads
+
+
+async def _strike_all(
+    rng: random.Random, manager: Shared, plan: Sequence[str], strike: Strike, loads: Loads
+) -> None:
+    """Causes the faults of *plan* under load, then drains everything."""
+    async with asyncio.TaskGroup() as tasks:
+        for work in loads.working:
+            tasks.create_task(work.run())
+        for cycle, kind in enumerate(plan, 1):
+            await asyncio.to_thread(manager.look)
+            if manager.faults:
+                break  # Later faults would only follow from these.
+            async with asyncio.timeout(UP_MAX_S), manager.connect("crash"):
+                pass  # A member is active.
+            if rng.random() < 0.7:
+                await _moves(loads.messages[0])
+            await asyncio.sleep(rng.uniform(0.0, 1.5))
+            print(f"cycle {cycle}: {kind}", flush=True)
+            await strike(kind)
+            if cycle % 10 == 0:
+                _show(cycle, len(plan), loads.messages)
+        for work in loads.working:
+            work.stopping.set()
+
+
+async def _moves(load: Load) -> None:
+    """Waits until *load* is connected again, at most MOVES_MAX_S."""
+    before, end_s = len(load.ledger.acknowledged), time.monotonic() + MOVES_MAX_S
+    while len(load.ledger.acknowledged) == before and time.monotonic() < end_s:
+        await asyncio.sleep(0.02)
+
+
+def judged(loads: Loads, found: Sequence[str], summary: str, began: float) -> int:
+    """Prints the faults and a line that begins with *summary*; returns 0 if there are no faults.
+
+    Args:
+        found: The faults of stores and processes.
+        began: The time of the start, in seconds.
+    """
     units, groups, topics = loads.units.ledger, loads.groups, loads.topics
     ledgers = [load.ledger for load in loads.messages]
     lost = len(topics.lost) + sum(len(ledger.lost) for ledger in ledgers)
     doubled = len(topics.doubled) + sum(len(ledger.doubled) for ledger in ledgers)
     unexpected = sum(len(ledger.unexpected) for ledger in ledgers)
-    found = [one for name in ("HUB", "EDGE") for one in verify(directory / name).findings.kept]
     for one in found:
         print(one, file=sys.stderr)
     faults = {
@@ -222,7 +329,7 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
             print(f"{what}: {kind}: {list(some)[:20]}", file=sys.stderr)
     count = {what: sum(map(len, kinds.values())) for what, kinds in faults.items()}
     print(
-        f"crash: cycles={cycles} seed={seed} "
+        f"{summary} "
         f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
         f"consumed={sum(ledger.consumed for ledger in ledgers)} "
         f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "

@@ -5,10 +5,9 @@ import random
 from collections import Counter
 from typing import Any
 
-from qmgr_demo.cluster import Node
 from qmgr_demo.security import User
 from qmgr_protocol.errors import RequestError
-from tests.process.load import Load
+from tests.process.load import Load, Reached
 from tests.qmgrd.core.past import Told, replay, tell
 
 CURSOR = "CRASH"
@@ -19,7 +18,7 @@ FORGETS = 0.05  # fraction of the reads after which the export crashes and asks 
 class HistoryLoad:
     """An export of a daemon's history. Invariant: ``rows`` has all rows up to its position."""
 
-    def __init__(self, node: Node, seed: int) -> None:
+    def __init__(self, node: Reached, seed: int) -> None:
         self.node = node
         self.name = f"history of {node.name}"
         self.rows: dict[int, bytes] = {}

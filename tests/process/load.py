@@ -4,12 +4,13 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.credentials import Credentials
 from qmgr_client.message import PutResult
-from qmgr_demo.cluster import Node
 from qmgr_demo.ledger import Ledger
 from qmgr_protocol.errors import RequestError
 
@@ -36,13 +37,27 @@ async def nothing_is_left() -> bool:
     return True
 
 
+def _now() -> str:
+    """Returns the time as in the logs of daemons."""
+    return datetime.now(UTC).isoformat()
+
+
+class Reached(Protocol):
+    """A queue manager of one daemon or of several members."""
+
+    name: str
+
+    def connect(self, name: str, user: str = "") -> QueueManager:
+        """Returns a client, which logs in as *user* if that is necessary."""
+
+
 class Load:
     """Producers and consumers of one queue, and their ledger."""
 
     def __init__(
         self,
-        source: Node,
-        target: Node,
+        source: Reached,
+        target: Reached,
         put_to: str,
         get_from: str,
         seed: int,
@@ -136,7 +151,11 @@ class Load:
                 size = len(message.body) - len(digits)
                 flagged = message.redelivered != "no"
                 known = 0 <= number < self._next and size in self._sizes
+                doubled = len(self.ledger.doubled)
                 self.ledger.note_delivery(number, str(message.uid), flagged=flagged, known=known)
+                if len(self.ledger.doubled) > doubled:
+                    first = self.ledger.uids[number]
+                    print(f"{_now()} doubled: {number}, first {first}: {message}"[:500], flush=True)
                 if self._random.random() < 0.02:
                     await self._quietly(manager.release(message))
                 else:

@@ -173,6 +173,8 @@ class TopicLoad:
         uid = str(message.uid)
         if number in self.consumed[name] or self._uids.setdefault(number, uid) != uid:
             self.doubled.append(what)
+            is_over = number in self.consumed[name]
+            print(f"doubled: {what}, is_over={is_over}, {self._uids[number]}, {message}"[:500])
         topic = self.tried.get(number, "")
         if topic != message.topic or not _fits(SUBSCRIBERS[name], topic):
             self.unexpected.append(what)

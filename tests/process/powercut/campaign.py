@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from qmgrd.store import flush_time, journal_store
+from qmgrd.store import flush_time, journal_store, recorded_store
 from tests.process.powercut.check import check
 from tests.process.powercut.core import CoreWork, check_core
 from tests.process.powercut.cuts import moments, states
@@ -199,7 +199,7 @@ class _Clock:
         self.now_s = 0.0
 
     def perf_counter(self) -> float:
-        self.now_s += journal_store.CHECKPOINT_S
+        self.now_s += recorded_store.CHECKPOINT_S
         return self.now_s
 
 
@@ -209,8 +209,8 @@ def deterministic(case: Case) -> Iterator[None]:
     with (
         patch.object(journal_store, "os", _Os(Random(case.seed))),
         patch.object(journal_store, "time", _Clock()),
-        patch.object(journal_store, "FLUSHES", 0),
-        patch.object(journal_store, "LIMIT_LEAST_BYTES", CHECKPOINT_BYTES),
+        patch.object(recorded_store, "FLUSHES", 0),
+        patch.object(recorded_store, "LIMIT_LEAST_BYTES", CHECKPOINT_BYTES),
         patch.object(flush_time, "RECORD_S_PER_BYTE", 0.0),  # Each turn has a record.
     ):
         yield
