@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import psycopg
 
-from qmgrd.engine import bases
+from qmgrd.engine import bases, fence
 from qmgrd.engine.appender import Appender
 from qmgrd.engine.schema import Place, segments
 from qmgrd.main import main
@@ -41,9 +41,9 @@ def ahead() -> None:
 
     def send_and_commit(self: LoggedStore) -> None:
         send_off(self)
-        self._is_flying, self._epoch = False, self._own_epoch
+        durable, self.durable, self._epoch = self.durable, self._number, self._own_epoch
         self._checkpoint(is_last=False)
-        self._is_flying = True
+        self.durable = durable
 
     LoggedStore._send_off = send_and_commit  # type: ignore[method-assign]
 
@@ -68,5 +68,6 @@ VARIANTS = {"sound": sound, "no-fence": no_fence, "ahead": ahead, "early-trim": 
 if __name__ == "__main__":
     Appender.__init__.__defaults__ = (SEGMENT_BYTES,)
     Keeper.__init__.__defaults__ = (BASE_LEAST_BYTES,)
+    fence.EPOCH_STEPS = 1  # So the epoch counts takeovers.
     VARIANTS[sys.argv.pop(1)]()
     main()
