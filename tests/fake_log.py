@@ -33,7 +33,7 @@ class FakeServer:
             store.follow(record)
 
     def append(self, record: Record) -> bool:
-        """Appends a record if its epoch is that of the fence. Returns whether the log has it."""
+        """Appends a record of the current epoch. Returns whether the log has the record."""
         at = record.number - 1
         if self.records[at:] == [record]:
             return True

@@ -96,7 +96,7 @@ def parse_list(text: str) -> tuple[Address, ...]:
             why = "some addresses use TLS and others do not: write tls: before each, or before none"
             raise AddressInvalid(where, why)
         if any(address._replace(user=one.user) == one for one in found):
-            raise AddressInvalid(where, "the list has it twice: write it once")
+            raise AddressInvalid(where, "it occurs twice in the list: remove one")
         found.append(address)
     return tuple(found)
 

@@ -126,8 +126,8 @@ def test_list_is_read_as_its_parts_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a:1,b:2,a:1", "connect to a:1: the list has it twice: write it once"),
-        ("app@a:1,a:1", "connect to a:1: the list has it twice"),
+        ("a:1,b:2,a:1", "connect to a:1: it occurs twice in the list: remove one"),
+        ("app@a:1,a:1", "connect to a:1: it occurs twice in the list"),
         ("tls:a:1,b:2", "connect to b:2: some addresses use TLS and others do not"),
         ("tls:a:1,unix:/b", "connect to unix:/b: some addresses use TLS"),
         ("app@a:1,ops@b:2", "names another user than the first address"),

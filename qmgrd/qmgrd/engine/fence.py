@@ -154,7 +154,7 @@ def try_lock(place: Place) -> bytes:
 
 
 def unlock(connection: psycopg.Connection) -> None:
-    """Gives the lock back, if this session has it.
+    """Releases the lock of this session.
 
     Raises:
         psycopg.Error: The connection was lost.

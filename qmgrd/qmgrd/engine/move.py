@@ -10,8 +10,6 @@ stays the same.
 """
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +21,7 @@ from qmgrd.engine import bases
 from qmgrd.engine.fence import claim, read_fence
 from qmgrd.engine.reader import LogReader
 from qmgrd.engine.schema import Place, forget_place, mark_moved, open_place
-from qmgrd.engine.server import ServerUnusable, connect, explained
+from qmgrd.engine.server import ServerUnusable, session
 from qmgrd.store.checkpoint import Checkpoint
 from qmgrd.store.files import sync
 from qmgrd.store.image import open_image
@@ -63,7 +61,7 @@ def move_to_server(directory: Path, url: str) -> Moved:
         if checkpoint is not None and checkpoint.is_on_server:
             raise MoveRefused(f"the journal of {name} is on a server already")
         record = checkpoint.number if checkpoint is not None else 0
-        with _session(url) as connection:
+        with session(url, "move") as connection:
             place = _new_place(connection, name, record)
             shutil.rmtree(new, ignore_errors=True)
             begin = Checkpoint(epoch_of(place.log_id, 0), record, is_last=False, is_on_server=True)
@@ -93,7 +91,7 @@ def move_to_file(directory: Path, url: str) -> Moved:
         data, size = offline.data, map_bytes(offline.data)
     if checkpoint is None or not checkpoint.is_on_server:
         raise MoveRefused(f"the journal of {name} is a local file already")
-    with _session(url) as connection:
+    with session(url, "move") as connection:
         place = open_place(connection, name, str(directory))
         fence = read_fence(connection, place)
         if fence.is_held:
@@ -124,17 +122,6 @@ def _name_in(data: Path) -> str:
             return rows.get(tx, keys.STORE)[keys.STORE_ROW.size :].decode()
     finally:
         image.close()
-
-
-@contextmanager
-def _session(url: str) -> Iterator[psycopg.Connection]:
-    connection = connect(url, "move")
-    try:
-        yield connection
-    except psycopg.Error as error:
-        raise explained(error) from error
-    finally:
-        connection.close()
 
 
 def _new_place(connection: psycopg.Connection, name: str, record: int) -> Place:

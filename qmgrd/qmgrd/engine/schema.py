@@ -77,7 +77,7 @@ def open_place(connection: psycopg.Connection, name: str, moved_to: str = "") ->
     """Returns the place of the journal of queue manager *name*. Creates it the first time.
 
     Args:
-        moved_to: A directory. A journal that was moved there is no error.
+        moved_to: A directory. A journal that was moved to it is accepted.
 
     Raises:
         ServerUnusable: The rights do not suffice, or a newer version wrote the tables.

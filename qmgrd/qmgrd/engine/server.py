@@ -6,6 +6,8 @@ several hosts in the URL, libpq finds the one that accepts writes, also after a 
 
 import ipaddress
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
@@ -61,13 +63,12 @@ class Durability(NamedTuple):
     fsync: str
 
 
-def connect(url: str, purpose: str, *, is_writer: bool = True) -> psycopg.Connection:
+def connect(url: str, purpose: str) -> psycopg.Connection:
     """Returns a checked connection, in which each statement is a transaction.
 
     Args:
         url: ``postgresql://...``, or another conninfo string of libpq.
         purpose: The name that the server's lists of connections show.
-        is_writer: Whether the server must accept writes.
 
     Raises:
         ServerUnusable: An operator must change the URL, the rights or the server.
@@ -78,7 +79,7 @@ def connect(url: str, purpose: str, *, is_writer: bool = True) -> psycopg.Connec
     except psycopg.Error as error:
         raise explained(error) from error
     try:
-        _check(connection, is_writer=is_writer)
+        _check(connection)
     except psycopg.Error as error:
         connection.close()
         raise explained(error) from error
@@ -86,6 +87,22 @@ def connect(url: str, purpose: str, *, is_writer: bool = True) -> psycopg.Connec
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def session(url: str, purpose: str) -> Iterator[psycopg.Connection]:
+    """Yields a connection as of :func:`connect`, and explains the errors of its statements.
+
+    Raises:
+        ServerUnusable, ServerAway: See :func:`connect`.
+    """
+    connection = connect(url, purpose)
+    try:
+        yield connection
+    except psycopg.Error as error:
+        raise explained(error) from error
+    finally:
+        connection.close()
 
 
 def durability(connection: psycopg.Connection) -> Durability:
@@ -166,7 +183,7 @@ def _hidden(text: str) -> str:
     return re.sub('".*"', "...", text)
 
 
-def _check(connection: psycopg.Connection, *, is_writer: bool) -> None:
+def _check(connection: psycopg.Connection) -> None:
     if connection.info.server_version < VERSION_LEAST:
         version = connection.info.server_version // 10_000
         raise ServerUnusable(
@@ -175,23 +192,23 @@ def _check(connection: psycopg.Connection, *, is_writer: bool) -> None:
         )
     row = connection.execute(
         "select pg_backend_pid(), current_setting('transaction_read_only') = 'on', "
-        "current_setting('synchronous_commit'), current_setting('fsync')"
+        "current_setting('synchronous_commit')"
     ).fetchone()
     assert row is not None
-    pid, is_read_only, synchronous_commit, _ = row
+    pid, is_read_only, synchronous_commit = row
     if pid != connection.info.backend_pid:
         raise ServerUnusable(
             "journal.url leads to a connection pooler such as PgBouncer, which may pass each "
             "transaction to another session: give the address of the server itself"
         )
-    if is_writer and is_read_only:
+    if is_read_only:
         raise ServerAway(
             "the server of the journal is read-only: give the address of the primary, or all "
             "addresses: postgresql://HOST1,HOST2/DATABASE?target_session_attrs=read-write"
         )
     # Later changes of the server's settings do not change this session.
     connection.execute("select set_config('synchronous_commit', %s, false)", (synchronous_commit,))
-    if is_writer and synchronous_commit == "off":
+    if synchronous_commit == "off":
         raise ServerUnusable(
             "synchronous_commit of the server of the journal is off, so that a crash would lose "
             "acknowledged messages: set it to on, at least for the role of this queue manager: "

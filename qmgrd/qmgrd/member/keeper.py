@@ -120,10 +120,9 @@ class Keeper:
             is_active=is_active,
         )
         self.base = bases.newest_base(connection, self._place)
-        self.log_bytes = bases.log_bytes(connection, self._place)
         if self.base is not None:
             bases.trim(connection, self._place)
-            self.log_bytes = bases.log_bytes(connection, self._place)
+        self.log_bytes = bases.log_bytes(connection, self._place)
         standbys = [row.member for row in self.members if not row.is_active and row.seen_s < SEEN_S]
         rivals = [row for row in self.members if row.is_active and row.member != self._member]
         is_alone = is_active and not any(row.seen_s < SEEN_S for row in rivals)

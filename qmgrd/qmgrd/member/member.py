@@ -21,9 +21,9 @@ from qmgrd.engine.server import (
     Durability,
     ServerAway,
     ServerUnusable,
-    connect,
     durability,
     insecure_host,
+    session,
 )
 from qmgrd.member.keeper import Keeper
 from qmgrd.member.next import name_next, step_down
@@ -118,12 +118,9 @@ class MemberProcess:
         return None
 
     def _find_place(self) -> Place:
-        connection = connect(self._url, "start")
-        try:
+        with session(self._url, "start") as connection:
             self._durability = durability(connection)
             return open_place(connection, self._config.queue_manager.name)
-        finally:
-            connection.close()
 
     async def _live(self, place: Place, sockets: Sockets) -> None:
         """Uses one store, until it must be rebuilt or the member stops."""
@@ -223,8 +220,8 @@ class MemberProcess:
             log.warning("another member is active", why=str(error))
         finally:
             self._daemon = None
-            store.resign()
             appender.close()
+            store.resign()
 
     def _new_daemon(
         self, place: Place, store: LoggedStore, sockets: Sockets, keeper: Keeper, appender: Appender

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.engine.fence import resign, want
 from qmgrd.engine.members import MemberRow, members
 from qmgrd.engine.schema import Place
-from qmgrd.engine.server import ServerAway, ServerUnusable, connect, explained
+from qmgrd.engine.server import ServerAway, ServerUnusable, session
 from qmgrd.member.keeper import SEEN_S
 
 
@@ -26,14 +24,9 @@ def name_next(url: str, place: Place, own: str, wanted: str) -> dict[str, Any]:
         RequestError: NO_STANDBY, or JOURNAL_AWAY if the server does not answer.
     """
     try:
-        connection = connect(url, "switch-over")
-        try:
+        with session(url, "switch-over") as connection:
             row = chosen(members(connection, place), own, wanted)
             want(connection, place, row.member)
-        finally:
-            connection.close()
-    except psycopg.Error as error:
-        raise RequestError(ErrorCode.JOURNAL_AWAY, str(explained(error))) from error
     except (ServerAway, ServerUnusable) as error:
         raise RequestError(ErrorCode.JOURNAL_AWAY, str(error)) from error
     return {"member": row.member, "addresses": row.addresses.split(",") if row.addresses else []}
@@ -45,13 +38,8 @@ def step_down(url: str, place: Place, epoch: int, own: str) -> None:
     Raises:
         ServerAway, ServerUnusable: The server does not answer. A standby waits for a moment.
     """
-    connection = connect(url, "end")
-    try:
+    with session(url, "end") as connection:
         resign(connection, place, epoch, f"{own} stopped")
-    except psycopg.Error as error:
-        raise explained(error) from error
-    finally:
-        connection.close()
 
 
 def chosen(rows: Sequence[MemberRow], own: str, wanted: str) -> MemberRow:

@@ -11,7 +11,7 @@ import structlog
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.engine.bases import Base, BaseDamaged, newest_base, read_base
 from qmgrd.engine.schema import Place
-from qmgrd.engine.server import connect, explained
+from qmgrd.engine.server import session
 from qmgrd.store.files import sync
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import DATA_FILE, StoreMissing, lock_directory
@@ -49,8 +49,7 @@ def rebuild(url: str, place: Place, directory: Path) -> None:
     directory.mkdir(0o700, parents=True, exist_ok=True)
     lock_fd = lock_directory(directory)
     try:
-        connection = connect(url, "rebuild")
-        try:
+        with session(url, "rebuild") as connection:
             base = newest_base(connection, place)
             new = directory / "store.rebuilt"
             shutil.rmtree(new, ignore_errors=True)
@@ -61,10 +60,6 @@ def rebuild(url: str, place: Place, directory: Path) -> None:
                 new.rename(directory / "store")
                 sync(directory)
                 log.info("rebuilt the store from a base", record=base.position.number)
-        except psycopg.Error as error:
-            raise explained(error) from error
-        finally:
-            connection.close()
     finally:
         os.close(lock_fd)
 

@@ -26,6 +26,7 @@ from qmgrd.engine.fence import Fence, claim
 from qmgrd.engine.reader import EMPTY_BYTES, LogReader, News
 from qmgrd.engine.schema import Place, create_segment, segments
 from qmgrd.engine.server import ServerAway, ServerUnusable, connect, explained
+from qmgrd.process.journal_state import RETRY_MS
 from qmgrd.store.logged_store import LoggedStore
 
 POLL_S = 0.1
@@ -35,7 +36,6 @@ RETRY_S = 0.5
 GRACE_S = 0.7
 ORDERLY_WAIT_S = 3.0  # after a switch-over, the time that other members have to become active first
 FOLLOW_RECORDS = 64  # records that are followed before the event loop may do other work
-RETRY_MS = 500
 
 T = TypeVar("T")
 log = structlog.get_logger()

@@ -99,7 +99,7 @@ class JournalStore(RecordedStore):
         Raises:
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
-        self._end_turn(self._size_of_turn())
+        self._end_turn(waits=self._flight is not None)
         self.settle()
 
     def commit_soon(self) -> int:
@@ -112,16 +112,12 @@ class JournalStore(RecordedStore):
         Raises:
             StoreFailed: Whether the turn was stored is unknown. The store can only be closed.
         """
-        self._end_turn(self._size_of_turn())
+        self._end_turn(waits=self._flight is not None)
         if not self._may_go_on() or self._is_due():
             self.settle()
         elif self._waiting and self._flight is None and not self._gathers:
             self._send_off()
         return self._number + bool(self._waiting)
-
-    def _size_of_turn(self) -> int:
-        """Returns the size of the turn's changes if it may have to wait for a record."""
-        return 0 if self._flight is None or self._open is None else size_of(self._open.changes)
 
     def _may_go_on(self) -> bool:
         if self._thread is None or not self._flush.lets_turns_go_on():

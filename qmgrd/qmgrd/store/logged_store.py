@@ -23,7 +23,7 @@ from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.store.checkpoint import Checkpoint, apply, content_of, read_checkpoint, write_checkpoint
 from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, LmdbTransaction, Pin
 from qmgrd.store.log import Log, LogForeign, Position, Record, epoch_of, log_and_epoch
-from qmgrd.store.recorded import RecordedTransaction, size_of
+from qmgrd.store.recorded import RecordedTransaction
 from qmgrd.store.recorded_store import FLIGHT_MAX_S, GATHER_SHARE, RecordedStore
 
 WAITING_MAX_BYTES = 8 << 20  # turns that wait for a record, before the next turn waits for it, too
@@ -192,12 +192,12 @@ class LoggedStore(RecordedStore):
             Fenced, StoreFailed: Whether the turn was stored is unknown. The store can only be
                 closed, or become that of a standby.
         """
-        self._end_turn(size_of(self._changes()))
+        self._end_turn(waits=self._is_flying or self._gathers)
         self.settle()
 
     def commit_soon(self) -> int:
         """Begins to make the turn durable, and returns the number of its record."""
-        self._end_turn(size_of(self._changes()))
+        self._end_turn(waits=self._is_flying or self._gathers)
         if self._waiting and not self._is_flying and not self._gathers:
             self._send_off()
         self._prove()
@@ -396,10 +396,6 @@ class LoggedStore(RecordedStore):
     def _replay(self, tx: RecordedTransaction) -> None:
         for content in self._since:
             apply(content, tx.apply_put, tx.apply_delete)
-
-    def _changes(self) -> list[bytes | None]:
-        assert self._open is not None, "commit without begin"
-        return self._open.changes
 
     def _find_position(self) -> None:
         """Reads the last record that LMDB has."""

@@ -4,8 +4,8 @@
     turn 19 ─▶ ...
     checkpoint: LMDB commits all turns since the last one, and the number of the last record
 
-Where the records are is the subject of the subclasses: a local file (journal_store.py), or a
-server (logged_store.py).
+The subclasses write the records to a local file (journal_store.py), or to a server
+(logged_store.py).
 
 A checkpoint is due when the records since the last one reach a number of bytes. After each
 checkpoint, this number is changed so that the next one takes as long as wanted: CHECKPOINT_S, or
@@ -21,7 +21,7 @@ from qmgrd.core.layout.kv import Space, StoreFailed
 from qmgrd.core.limits.room import PAGE_BYTES
 from qmgrd.store.flush_time import FlushTime
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.recorded import RecordedTransaction
+from qmgrd.store.recorded import RecordedTransaction, size_of
 
 CHECKPOINT_S = 0.002
 FLUSHES = 4
@@ -105,12 +105,16 @@ class RecordedStore(LmdbStore, ABC):
             raise
         return tx
 
-    def _end_turn(self, size_bytes: int) -> None:
-        """Moves the changes of the turn, of *size_bytes*, to those that wait for a record."""
+    def _end_turn(self, *, waits: bool) -> None:
+        """Moves the changes of the turn to those of the next record.
+
+        Args:
+            waits: Whether this record must wait, so that the size of the changes is needed.
+        """
         tx, self._is_turn = self._open, False
         assert tx is not None, "commit without begin"
         self._since_changes += len(tx.changes) // 2
-        self._waiting_bytes += size_bytes
+        self._waiting_bytes += size_of(tx.changes) if waits else 0
         self._waiting += tx.changes
         tx.changes.clear()
 

@@ -140,5 +140,5 @@ def test_queue_manager_with_standbys_is_one_url() -> None:
     found = parse({**MESSAGES, "url": "tls://app@a:1|tls:b:2, tls:c:3", "caFile": "/ca"})
     assert found.urls == ("tls:app@a:1,tls:b:2", "tls:c:3")
     assert "tls" in found.access.arguments(found.urls[0])
-    with pytest.raises(OptionInvalid, match="option url: the list has it twice"):
+    with pytest.raises(OptionInvalid, match="option url: it occurs twice in the list"):
         parse({**MESSAGES, "url": "a:1|a:1"})

@@ -224,7 +224,7 @@ def test_list_of_addresses_is_one_target() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a:1,a:1", "--connect is not a valid list of addresses -- a:1: the list has it twice"),
+        ("a:1,a:1", "--connect is not a valid list of addresses -- a:1: it occurs twice in the"),
         ("a:1,tls:b:2", "tls:b:2: some addresses use TLS and others do not"),
         ("a:1,b:0", 'b:0: port 0 of "b:0" is out of range'),
         ("a:1,b", '"a:1,b" is not host:port'),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
@@ -16,6 +16,7 @@ from qmgrd.engine.server import (
     durability,
     explained,
     insecure_host,
+    session,
 )
 from tests.postgres import Postgres
 
@@ -23,8 +24,8 @@ SECRET = "s3cr3t"
 ROLE = "guarded"
 
 
-def check(url: str, *, is_writer: bool = True) -> None:
-    connect(url, "test", is_writer=is_writer).close()
+def check(url: str) -> None:
+    connect(url, "test").close()
 
 
 def set_for_role(server: Postgres, name: str, value: str) -> str:
@@ -146,18 +147,21 @@ def test_synchronous_commit_off_is_for_an_operator(own_postgres: Postgres) -> No
     url = set_for_role(own_postgres, "synchronous_commit", "off")
     with pytest.raises(ServerUnusable, match=r"ALTER ROLE \.\.\. SET synchronous_commit = on"):
         check(url)
-    check(url, is_writer=False)
 
 
 def test_read_only_server_is_away(own_postgres: Postgres) -> None:
     url = set_for_role(own_postgres, "default_transaction_read_only", "on")
     with pytest.raises(ServerAway, match="target_session_attrs=read-write"):
         check(url)
-    check(url, is_writer=False)
-    with closing(connect(url, "test", is_writer=False)) as connection:
-        with pytest.raises(psycopg.Error) as caught:
-            connection.execute("create table t (a int)")
-        assert isinstance(explained(caught.value), ServerAway)
+
+
+def test_server_that_becomes_read_only_is_away(own_postgres: Postgres) -> None:
+    sessions = ExitStack()
+    connection = sessions.enter_context(session(own_postgres.create_database(), "test"))
+    connection.execute("set default_transaction_read_only = on")
+    with pytest.raises(ServerAway, match="the server of the journal is read-only"), sessions:
+        connection.execute("create table t (a int)")
+    assert connection.closed
 
 
 def test_standby_is_away_and_the_primary_is_found_among_several_hosts() -> None:

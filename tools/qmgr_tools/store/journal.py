@@ -14,7 +14,7 @@ from qmgr_tools.cli.failure import Exit, Failure
 
 
 class Goal(StrEnum):
-    """Where the journal goes."""
+    """The destination of a journal."""
 
     SERVER = "server"
     FILE = "file"
